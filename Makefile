@@ -1,0 +1,51 @@
+# Needs python3 (3.11 to 3.13), git and make; everything else comes from the lock file into .venv and .tools.
+UV := $(or $(shell command -v uv),.tools/bin/uv)
+export UV_PYTHON_DOWNLOADS ?= never
+export UV_SYSTEM_CERTS ?= 1
+RUN := $(UV) run -q --locked --all-extras
+
+.PHONY: demo test check lint format types architecture spelling docs docs-check bench-deploy clean
+.DEFAULT_GOAL := help
+
+help: ## list what can be made
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /	/' | expand -t 16
+
+demo: $(UV) ## three local nodes, a real crawl, its result on screen
+	@$(UV) run -q --locked --all-extras --no-dev crawlctl demo
+
+test: $(UV) ## all tests
+	@$(RUN) pytest -n auto --dist loadgroup
+
+check: lint types architecture spelling docs-check test ## everything that CI runs
+
+lint: $(UV)
+	@$(RUN) ruff check
+	@$(RUN) ruff format --check
+
+format: $(UV) ## mend what ruff can mend
+	@$(RUN) ruff check --fix-only -q
+	@$(RUN) ruff format -q
+
+types: $(UV)
+	@$(RUN) mypy
+
+architecture: $(UV)
+	@$(RUN) lint-imports --no-cache
+
+spelling: $(UV)
+	@$(RUN) codespell
+
+docs: $(UV) ## write the generated reference anew
+	@$(RUN) python -m toolkit.cli.reference
+
+docs-check: $(UV)
+	@$(RUN) python -m toolkit.cli.reference --check
+
+bench-deploy: $(UV) ## crawlctl beside the stock tools, on the same nodes
+	@$(RUN) python tests/benchmarks/bench_deploy.py
+
+clean: ## remove what the targets above made
+	rm -rf .venv .tools .crawlctl .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+.tools/bin/uv:
+	@python3 -m pip install -q --disable-pip-version-check --root-user-action=ignore --target .tools uv

@@ -1,0 +1,156 @@
+"""The one error tree. Every message says who, what and why; hints and exit codes live in `cli/errors.py`.
+
+CrawlctlError
+├── UsageError                  the command line cannot be carried out as written
+├── ConfigurationError          a file of the operator's is missing or wrong
+│   ├── InventoryError          every mistake of one inventory, at once
+│   ├── ProjectError            no Scrapy project there, or one that cannot be read
+│   ├── EggError                the project cannot be built, or its egg cannot be listed
+│   └── MissingExtraError       an optional part of crawlctl is not installed
+├── NodeError                   one node's call failed
+│   ├── NodeUnreachableError    no connection, or it broke
+│   ├── NodeTimeoutError        it accepted, but did not answer in time
+│   ├── NodeUnauthorizedError   it wants other credentials
+│   ├── NodeAnswerError         its answer is not Scrapyd's
+│   └── NodeRefusedError        Scrapyd said no, and why
+├── NodesFailedError            a call over several nodes failed on some
+├── NothingReachableError       a call over several nodes reached none, or Redis is away
+│   └── StoreUnreachableError   the shared store does not answer
+├── RefusedError                the cluster's state forbids it now
+│   ├── LockHeldError           another rollout is under way
+│   └── ConflictError           it would overwrite something immutable
+├── NotFoundError               no such project, spider, release, job, host or topic
+└── JobFailedError              the job that was waited for did not finish well
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+
+class CrawlctlError(Exception):
+    """Any failure that crawlctl foresees; shown to the operator as one message and one hint."""
+
+    hint: str | None = None
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        if hint is not None:
+            self.hint = hint
+
+
+class UsageError(CrawlctlError):
+    """The command line cannot be carried out as written."""
+
+
+class ConfigurationError(CrawlctlError):
+    """A file of the operator's is missing or wrong."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mistake:
+    """One thing wrong in a file, at a place that an editor can jump to (line and column count from 1)."""
+
+    file: str
+    line: int
+    column: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.text}"
+
+
+class InventoryError(ConfigurationError):
+    """Every mistake of one inventory, at once, in the order of the file."""
+
+    def __init__(self, mistakes: Sequence[Mistake], *, hint: str | None = None) -> None:
+        self.mistakes = tuple(sorted(mistakes))
+        super().__init__("\n".join(str(mistake) for mistake in self.mistakes), hint=hint)
+
+
+class ProjectError(ConfigurationError):
+    """There is no Scrapy project there, or it cannot be read."""
+
+
+class EggError(ConfigurationError):
+    """The project cannot be built into an egg, or the egg's spiders cannot be listed."""
+
+
+class MissingExtraError(ConfigurationError):
+    """An optional part of crawlctl is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} is not installed", hint=f"pip install 'crawlctl[{extra}]'")
+        self.extra = extra
+
+
+class NodeError(CrawlctlError):
+    """One node's call failed; `node` is its name, `doing` what was asked of it, `why` the cause in its own words."""
+
+    def __init__(self, node: str, doing: str, why: str) -> None:
+        super().__init__(f"{node}: {doing}: {why}")
+        self.node = node
+        self.doing = doing
+        self.why = why
+
+
+class NodeUnreachableError(NodeError):
+    """No connection could be made, or it broke before the answer was whole."""
+
+
+class NodeTimeoutError(NodeError):
+    """The node accepted the call but did not answer in time; whether it acted is unknown."""
+
+
+class NodeUnauthorizedError(NodeError):
+    """The node wants other credentials than the inventory holds (HTTP 401 or 403)."""
+
+
+class NodeAnswerError(NodeError):
+    """What answered is not Scrapyd, or not whole: no JSON, no `status`, an HTTP error, half a body."""
+
+
+class NodeRefusedError(NodeError):
+    """Scrapyd answered `"status": "error"`; `why` is its message."""
+
+
+class NodesFailedError(CrawlctlError):
+    """A call over several nodes failed on some of them; the details are in the result shown beside it."""
+
+
+class NothingReachableError(CrawlctlError):
+    """A call over several nodes reached none of them."""
+
+
+class StoreUnreachableError(NothingReachableError):
+    """The shared store does not answer; nothing was changed in it."""
+
+
+class RefusedError(CrawlctlError):
+    """The state of the cluster forbids it now."""
+
+
+class LockHeldError(RefusedError):
+    """Another rollout of the same project is under way."""
+
+    def __init__(self, project: str, *, who: str, since: datetime, why: str) -> None:
+        super().__init__(f"{project} is locked by {who} since {since:%Y-%m-%d %H:%M:%S} UTC: {why}")
+        self.project = project
+        self.who = who
+        self.since = since
+        self.why = why
+
+
+class ConflictError(RefusedError):
+    """It would overwrite something that is immutable, or was changed meanwhile."""
+
+
+class NotFoundError(CrawlctlError):
+    """No such project, spider, release, job, host or topic."""
+
+
+class JobFailedError(CrawlctlError):
+    """The job that was waited for did not finish well."""

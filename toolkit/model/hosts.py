@@ -1,0 +1,71 @@
+"""A host of the inventory: where its node listens and how it is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from toolkit.model.names import NodeName
+
+
+class Secret:
+    """A text that shows itself only when asked: printing, formatting or logging it gives `***`."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """Return the text itself, for the one call that sends it."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "***"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+
+@dataclass(frozen=True, slots=True)
+class SshAddress:
+    """How the host is reached over SSH; `None` leaves the choice to the operator's own SSH configuration."""
+
+    user: str | None = None
+    port: int | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One machine of the inventory with the one node that listens there."""
+
+    name: NodeName
+    address: str = "127.0.0.1"
+    port: int = 6800
+    scheme: Literal["http", "https"] = "http"
+    path: str = ""
+    username: str | None = None
+    password: Secret | None = None
+    timeout_s: float = 30.0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    groups: frozenset[str] = frozenset()
+    connection: Literal["local", "ssh"] = "ssh"
+    ssh: SshAddress = SshAddress()
+
+    @property
+    def url(self) -> str:
+        """The node's base URL, without a slash at its end and without credentials."""
+        address = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{self.scheme}://{address}:{self.port}{self.path}"
+
+    @property
+    def is_local(self) -> bool:
+        """The node is a process of this machine that `crawlctl up` starts."""
+        return self.connection == "local"

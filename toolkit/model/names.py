@@ -1,0 +1,62 @@
+"""The identifiers that cross the wire, and the one rule that makes a name safe as a file name, a URL part and a key."""
+
+from __future__ import annotations
+
+import re
+from typing import NewType
+
+from toolkit.model.errors import UsageError
+
+NodeName = NewType("NodeName", str)
+ProjectName = NewType("ProjectName", str)
+SpiderName = NewType("SpiderName", str)
+VersionName = NewType("VersionName", str)
+JobId = NewType("JobId", str)
+
+MAX_NAME_CHARS = 200
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_SAFE_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+def check_project(text: str) -> ProjectName:
+    """Return the project's name, or say why Scrapyd could not hold it.
+
+    Scrapyd uses the name as a folder (`eggstorage.py`, `environ.py`), so separators and leading dots are refused.
+
+    Raises:
+        UsageError: the name is empty, too long, or has a character that is not a letter, digit, `_`, `-` or `.`.
+
+    """
+    return ProjectName(_checked(text, "project", _SAFE_NAME, "letters, digits, '_', '-' and '.'"))
+
+
+def check_version(text: str) -> VersionName:
+    """Return the version, or say why it would not survive Scrapyd's storage unchanged.
+
+    Scrapyd 1.6 turns every other character into `_` (`eggstorage.py`), so `1.0` and `1_0` would overwrite each other.
+
+    Raises:
+        UsageError: the version has a character that is not a letter, digit, `_` or `-`.
+
+    """
+    return VersionName(_checked(text, "version", _SAFE_VERSION, "letters, digits, '_' and '-'"))
+
+
+def check_job_id(text: str) -> JobId:
+    """Return the job id, or say why it would not be safe as a log's file name.
+
+    Scrapyd 1.6 accepts `../` in a job id at schedule time and loses the slot for good at spawn time.
+
+    Raises:
+        UsageError: the id has a character that is not a letter, digit, `_`, `-` or `.`, or begins with `.` or `-`.
+
+    """
+    return JobId(_checked(text, "job id", _SAFE_NAME, "letters, digits, '_', '-' and '.'"))
+
+
+def _checked(text: str, what: str, allowed: re.Pattern[str], words: str) -> str:
+    if not allowed.fullmatch(text):
+        raise UsageError(f"{what} {text!r} cannot be used: {words} only, and a letter or digit first")
+    if len(text) > MAX_NAME_CHARS:
+        raise UsageError(f"{what} {text[:20]!r}… is longer than {MAX_NAME_CHARS} characters")
+    return text

@@ -1,0 +1,63 @@
+"""A release, the lock that a rollout holds, and what a rollout found on each node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from toolkit.model.names import NodeName, ProjectName, SpiderName, VersionName
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One version of one project, immutable: the same version never means other bytes.
+
+    `digest` is the SHA-256 of the egg in hex, `revision` the source's commit if it has one, `created_by` is
+    `user@host`, times are aware and in UTC.
+    """
+
+    project: ProjectName
+    version: VersionName
+    digest: str
+    spiders: tuple[SpiderName, ...]
+    size_bytes: int
+    revision: str | None
+    created_at: datetime
+    created_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResult:
+    """What a rollout did on one node: the last `step` it came to, and why it stopped there if it did."""
+
+    node: NodeName
+    ok: bool
+    step: str
+    seconds: float
+    spiders: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One entry of the history: who made which version active (or tried), when, and what each node said."""
+
+    project: ProjectName
+    version: VersionName
+    kind: str
+    at: datetime
+    by: str
+    activated: bool
+    results: tuple[NodeResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutLock:
+    """The right to change a project's releases: `token` is the fencing number, `expires_at` the store's own time."""
+
+    project: ProjectName
+    token: int
+    who: str
+    why: str
+    since: datetime
+    expires_at: datetime

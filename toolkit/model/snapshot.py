@@ -1,0 +1,58 @@
+"""The one read model of a cluster, behind every face that shows one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from toolkit.model.names import NodeName, ProjectName, VersionName
+
+
+class NodeState(StrEnum):
+    """What the last call to a node showed."""
+
+    LIVE = "live"
+    UNREACHABLE = "unreachable"
+    UNAUTHORIZED = "unauthorized"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """One node as seen now; counts are `None` when it did not answer. `projects` maps to the versions it holds."""
+
+    name: NodeName
+    address: str
+    state: NodeState
+    kind: str = "stock"
+    slots: int | None = None
+    pending: int | None = None
+    running: int | None = None
+    finished: int | None = None
+    projects: Mapping[ProjectName, tuple[VersionName, ...]] | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Something that an operator should look at: what, where, and the command that shows or mends it."""
+
+    kind: str
+    message: str
+    nodes: tuple[NodeName, ...] = ()
+    command: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The whole cluster at one moment."""
+
+    at: datetime
+    nodes: tuple[NodeStatus, ...]
+    active: Mapping[ProjectName, VersionName]
+    attention: tuple[Attention, ...]
+
+    def total(self, count: str) -> int:
+        """Add up `pending`, `running` or `finished` over the nodes that answered."""
+        return sum(getattr(node, count) or 0 for node in self.nodes)

@@ -1,0 +1,1 @@
+"""Runs on the operator's machine: project, egg, verified on every node, active; and back."""

@@ -1,0 +1,1 @@
+"""What the operators of one cluster share: releases, locks, job records. Nobody else speaks Redis."""
