@@ -1,0 +1,145 @@
+"""What a shared store must promise; Redis (`redis_store.py`) and a local file (`local_store.py`) both keep it.
+
+Every operation is atomic: it is done whole or not at all, also when its caller dies half way. Every operation may raise
+`StoreUnreachableError`. Times are the store's own clock, aware and in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from toolkit.model.jobs import Job, JobFilter
+from toolkit.model.names import JobId, NodeName, ProjectName, VersionName
+from toolkit.model.releases import Release, Rollout, RolloutLock
+
+
+class ReleaseStore(Protocol):
+    """The releases of each project, which one is active, and who may change that now."""
+
+    def lock(self, project: ProjectName, *, who: str, why: str, ttl_s: float, steal: bool = False) -> RolloutLock:
+        """Take the right to change this project's releases, under a token larger than any before it.
+
+        With `steal` the present holder loses it at once: its next write is refused.
+
+        Raises:
+            LockHeldError: somebody holds it and `steal` was not asked for.
+
+        """
+
+    def renew(self, lock: RolloutLock, *, ttl_s: float) -> None:
+        """Keep the lock for another `ttl_s` seconds.
+
+        Raises:
+            ConflictError: the lock has expired or was stolen; its holder must stop changing things.
+
+        """
+
+    def unlock(self, lock: RolloutLock) -> None:
+        """Give the lock back; does nothing when it is no longer ours."""
+
+    def holder(self, project: ProjectName) -> RolloutLock | None:
+        """Return who holds the project's lock now."""
+
+    def record(self, release: Release, lock: RolloutLock) -> None:
+        """Remember a release, without making it active; the same release twice is one.
+
+        Raises:
+            ConflictError: the version is known with other bytes, or the lock is no longer ours.
+
+        """
+
+    def activate(self, rollout: Rollout, lock: RolloutLock, *, held_by: Sequence[NodeName]) -> None:
+        """Make `rollout.version` the active one, note the nodes proven to hold it, and append to the history.
+
+        This one write is the moment from which every schedule uses the version.
+
+        Raises:
+            NotFoundError: no such release was recorded.
+            ConflictError: the lock is no longer ours; nothing was changed.
+
+        """
+
+    def note(self, rollout: Rollout) -> None:
+        """Append a rollout that changed nothing (it failed, or was undone) to the history."""
+
+    def forget(self, project: ProjectName, version: VersionName, lock: RolloutLock) -> None:
+        """Remove a release that no node holds any more.
+
+        Raises:
+            ConflictError: it is the active one, or the lock is no longer ours.
+
+        """
+
+    def active(self, project: ProjectName) -> Release | None:
+        """Return the project's active release."""
+
+    def actives(self) -> Mapping[ProjectName, Release]:
+        """Return the active release of every project that has one."""
+
+    def get(self, project: ProjectName, version: VersionName) -> Release | None:
+        """Return one release."""
+
+    def with_digest(self, project: ProjectName, digest: str) -> Release | None:
+        """Return the newest release made of these very bytes."""
+
+    def releases(self, project: ProjectName) -> Sequence[Release]:
+        """Return all releases of a project, newest first."""
+
+    def holders(self, project: ProjectName, version: VersionName) -> frozenset[NodeName]:
+        """Return the nodes proven to hold the release when it was last made active."""
+
+    def history(self, project: ProjectName, *, limit: int = 50) -> Sequence[Rollout]:
+        """Return the rollouts of a project, newest first."""
+
+    def projects(self) -> Sequence[ProjectName]:
+        """Return the projects that have any release, sorted."""
+
+
+class JobStore(Protocol):
+    """The records of the jobs that were scheduled through crawlctl."""
+
+    def add(self, jobs: Sequence[Job]) -> None:
+        """Remember new jobs, all or none.
+
+        Raises:
+            ConflictError: one of the ids is known already.
+
+        """
+
+    def update(self, jobs: Sequence[Job]) -> None:
+        """Replace the records of jobs that are known; a job that is not known is left alone.
+
+        A final state is never overwritten by one that is not final.
+        """
+
+    def get(self, job_id: JobId) -> Job | None:
+        """Return one job."""
+
+    def matching(self, prefix: str, *, limit: int = 20) -> Sequence[Job]:
+        """Return the jobs whose id begins with the prefix."""
+
+    def recent(self, wanted: JobFilter, *, limit: int) -> Sequence[Job]:
+        """Return the jobs that pass the filter, newest first by `scheduled_at`."""
+
+    def unfinished(self) -> Sequence[Job]:
+        """Return every job whose state is not final, oldest first."""
+
+
+class Store(Protocol):
+    """One cluster's shared memory. Closing it twice is harmless."""
+
+    @property
+    def releases(self) -> ReleaseStore:
+        """The releases of each project."""
+
+    @property
+    def jobs(self) -> JobStore:
+        """The jobs scheduled through crawlctl."""
+
+    def now(self) -> datetime:
+        """Return the store's own time."""
+
+    def close(self) -> None:
+        """Let go of connections and files."""
