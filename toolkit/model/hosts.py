@@ -44,7 +44,10 @@ class SshAddress:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """One machine of the inventory with the one node that listens there."""
+    """One machine of the inventory with the one node that listens there.
+
+    `slots` is how many jobs a local node runs at once (Scrapyd's `max_proc`); `None` leaves the choice to `crawlctl up`.
+    """
 
     name: NodeName
     address: str = "127.0.0.1"
@@ -58,6 +61,7 @@ class Host:
     groups: frozenset[str] = frozenset()
     connection: Literal["local", "ssh"] = "ssh"
     ssh: SshAddress = SshAddress()
+    slots: int | None = None
 
     @property
     def url(self) -> str:
