@@ -46,7 +46,7 @@ class SshAddress:
 class Host:
     """One machine of the inventory with the one node that listens there.
 
-    `slots` is how many jobs a local node runs at once (Scrapyd's `max_proc`); `None` leaves the choice to `crawlctl up`.
+    `slots` is how many jobs a local node runs at once (Scrapyd's `max_proc`); `None` lets `crawlctl up` choose.
     """
 
     name: NodeName
