@@ -16,6 +16,7 @@ CrawlctlError
 ├── NodesFailedError            a call over several nodes failed on some
 ├── NothingReachableError       a call over several nodes reached none, or Redis is away
 │   └── StoreUnreachableError   the shared store does not answer
+│       └── StoreUnreadableError it answers, but with a record that this crawlctl cannot read
 ├── RefusedError                the cluster's state forbids it now
 │   ├── LockHeldError           another rollout is under way
 │   └── ConflictError           it would overwrite something immutable
@@ -98,7 +99,11 @@ class NodeError(CrawlctlError):
 
 
 class NodeUnreachableError(NodeError):
-    """No connection could be made, or it broke before the answer was whole."""
+    """No connection could be made; nothing was sent."""
+
+
+class NodeBrokenError(NodeUnreachableError):
+    """The connection broke before an answer came; whether the node acted is unknown."""
 
 
 class NodeTimeoutError(NodeError):
@@ -126,7 +131,11 @@ class NothingReachableError(CrawlctlError):
 
 
 class StoreUnreachableError(NothingReachableError):
-    """The shared store does not answer; nothing was changed in it."""
+    """The shared store does not answer, or refuses; the message says so where a write may still have been done."""
+
+
+class StoreUnreadableError(StoreUnreachableError):
+    """The shared store holds a record that a newer crawlctl, or somebody else, wrote; it is left as it is."""
 
 
 class RefusedError(CrawlctlError):

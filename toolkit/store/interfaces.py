@@ -117,6 +117,9 @@ class JobStore(Protocol):
     def get(self, job_id: JobId) -> Job | None:
         """Return one job."""
 
+    def get_many(self, job_ids: Sequence[JobId]) -> Mapping[JobId, Job]:
+        """Return those of the jobs that are known, in one round trip."""
+
     def matching(self, prefix: str, *, limit: int = 20) -> Sequence[Job]:
         """Return the jobs whose id begins with the prefix."""
 

@@ -1,0 +1,112 @@
+"""A job's log and items, as streams of bytes read from its node in parts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from toolkit.cluster.scrapyd import Excerpt, ScrapydNode
+from toolkit.model.errors import NodeError, NotFoundError
+from toolkit.model.jobs import Job, JobState
+
+FOLLOW_PAUSE_S = 0.5
+LINE_GUESS_BYTES = 200
+MAX_TAIL_BYTES = 1024 * 1024
+
+
+def read_log(node: ScrapydNode, job: Job, *, last_lines: int | None = None) -> Iterator[bytes]:
+    """Yield the job's log in parts, whole lines first to last; `last_lines` keeps only the end.
+
+    Raises:
+        NotFoundError: the node keeps no log of the job (any more: stock Scrapyd keeps five a spider).
+
+    """
+    if last_lines is not None:
+        yield _tail(node, job, last_lines)
+        return
+    yield from _parts(node, job, 0)
+
+
+def follow_log(node: ScrapydNode, job: Job, *, last_lines: int) -> Iterator[bytes]:
+    """Yield the end of the log and then what is appended, until the job has ended; a job that waits is waited for."""
+    while (excerpt := node.log(job, last_bytes=_bytes_for(last_lines))) is None:
+        _must_be_alive(node, job)
+        time.sleep(FOLLOW_PAUSE_S)
+    yield _last_lines(excerpt.content, last_lines)
+    position = excerpt.begins_at + len(excerpt.content)
+    while True:
+        # The state is read before the log: what was written until the end is then surely in the last part.
+        is_over = node.state_of(job.id) not in {JobState.PENDING, JobState.RUNNING}
+        for part in _parts(node, job, position):
+            position += len(part)
+            yield part
+        if is_over:
+            return
+        time.sleep(FOLLOW_PAUSE_S)
+
+
+def read_items(node: ScrapydNode, job: Job) -> Iterator[bytes]:
+    """Yield the job's items, JSON lines as Scrapyd's `items_dir` keeps them.
+
+    Raises:
+        NotFoundError: the node keeps none.
+
+    """
+    excerpt = node.items(job)
+    if excerpt is None:
+        raise NotFoundError(
+            f"{node.name} keeps no items of {job.id}",
+            hint="set items_dir in the node's scrapyd.conf, or a FEEDS setting in the project",
+        )
+    while excerpt is not None and excerpt.content:
+        yield excerpt.content
+        excerpt = node.items(job, begin=excerpt.begins_at + len(excerpt.content))
+
+
+def _parts(node: ScrapydNode, job: Job, begin: int) -> Iterator[bytes]:
+    while True:
+        excerpt = node.log(job, begin=begin)
+        if excerpt is None:
+            raise _no_log(node, job)
+        if not excerpt.content:
+            return
+        yield excerpt.content
+        begin += len(excerpt.content)
+
+
+def _tail(node: ScrapydNode, job: Job, lines: int) -> bytes:
+    wanted = _bytes_for(lines)
+    while True:
+        excerpt = node.log(job, last_bytes=wanted)
+        if excerpt is None:
+            raise _no_log(node, job)
+        if excerpt.content.count(b"\n") > lines or excerpt.begins_at == 0 or wanted >= MAX_TAIL_BYTES:
+            return _last_lines(excerpt.content, lines)
+        wanted = min(wanted * 4, MAX_TAIL_BYTES)
+
+
+def _bytes_for(lines: int) -> int:
+    return min(max(lines, 1) * LINE_GUESS_BYTES, MAX_TAIL_BYTES)
+
+
+def _last_lines(content: bytes, lines: int) -> bytes:
+    return b"".join(content.splitlines(keepends=True)[-lines:]) if lines else b""
+
+
+def _must_be_alive(node: ScrapydNode, job: Job) -> None:
+    if node.state_of(job.id) not in {JobState.PENDING, JobState.RUNNING} and not _has_log(node, job):
+        raise _no_log(node, job)
+
+
+def _has_log(node: ScrapydNode, job: Job) -> Excerpt | None:
+    try:
+        return node.log(job, last_bytes=1)
+    except NodeError:
+        return None
+
+
+def _no_log(node: ScrapydNode, job: Job) -> NotFoundError:
+    return NotFoundError(
+        f"{node.name} keeps no log of {job.id}",
+        hint="stock Scrapyd keeps the last jobs_to_keep logs of each spider (5 unless scrapyd.conf says otherwise)",
+    )

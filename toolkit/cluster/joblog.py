@@ -1,0 +1,81 @@
+"""What a Scrapy log tells of its job: pure reading of text, nothing is evaluated.
+
+The shapes are Scrapy's own (`extensions/logstats.py`, `statscollectors.py`, `core/engine.py`), alike from 2.0 to 2.19.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+TAIL_BYTES = 16 * 1024
+_PROGRESS = re.compile(r"Crawled (\d+) pages \(at \d+ pages/min\), scraped (\d+) items \(at \d+ items/min\)")
+_CLOSED = re.compile(r"\[scrapy\.core\.engine\] INFO: Spider closed \((.+)\)")
+_COUNT = re.compile(r"^[ {]'([^']+)': (\d+)[,}]", re.MULTILINE)
+_TIME = re.compile(r"^[ {]'(start_time|finish_time)': datetime\.datetime\((\d+(?:, \d+){2,6})", re.MULTILINE)
+_STAMP = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)", re.MULTILINE)
+_INFO = "] INFO: "
+_QUARTER_H = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """Counts and times out of a log; `None` is what it does not tell.
+
+    `has_progress` says that the log is kept at a level at which Scrapy tells of its end: then a missing
+    `finish_reason` means that the process ended without closing the spider.
+    """
+
+    has_progress: bool = False
+
+    finish_reason: str | None = None
+    pages: int | None = None
+    items: int | None = None
+    errors: int | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    utc_offset: timedelta | None = None
+
+
+def read_log(text: str, *, written_at: str | None = None) -> LogFacts:
+    """Read the end of a log. `written_at` is the file's HTTP `Last-Modified`; it tells the node's time zone."""
+    counts = {name: int(count) for name, count in _COUNT.findall(text)}
+    times = {name: _utc(fields) for name, fields in _TIME.findall(text)}
+    closed = _CLOSED.findall(text)
+    progress = _PROGRESS.findall(text)
+    pages, items = (int(progress[-1][0]), int(progress[-1][1])) if progress else (None, None)
+    if closed:
+        pages, items = counts.get("response_received_count", 0), counts.get("item_scraped_count", 0)
+    return LogFacts(
+        has_progress=_INFO in text,
+        finish_reason=closed[-1] if closed else None,
+        pages=pages,
+        items=items,
+        errors=counts.get("log_count/ERROR", 0) if closed else None,
+        started_at=times.get("start_time"),
+        ended_at=times.get("finish_time"),
+        utc_offset=_offset(text, written_at),
+    )
+
+
+def to_utc(local: str | None, offset: timedelta | None) -> datetime | None:
+    """Turn a time of `listjobs.json` into UTC; `None` when the node's offset is not known."""
+    if local is None or offset is None:
+        return None
+    return (datetime.fromisoformat(local).replace(tzinfo=UTC) - offset).replace(microsecond=0)
+
+
+def _utc(fields: str) -> datetime:
+    year, month, day, hour, minute, second = [*(int(field) for field in fields.split(", ")), 0, 0, 0][:6]
+    return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+
+
+def _offset(text: str, written_at: str | None) -> timedelta | None:
+    """Compare the last line's local time with the moment of its writing; zones differ by quarters of an hour."""
+    stamps = _STAMP.findall(text)
+    if not stamps or written_at is None:
+        return None
+    local = datetime.strptime(stamps[-1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+    return round((local - parsedate_to_datetime(written_at)) / _QUARTER_H) * _QUARTER_H

@@ -1,0 +1,172 @@
+"""Schedule: put jobs onto the least busy nodes, under ids and versions of our own, never twice."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from toolkit.cluster.nodes import Nodes, require_any
+from toolkit.cluster.placement import spread
+from toolkit.cluster.scrapyd import NodeLoad, ScrapydNode
+from toolkit.model.errors import (
+    ConflictError,
+    CrawlctlError,
+    NodeAnswerError,
+    NodeBrokenError,
+    NodeError,
+    NodeTimeoutError,
+    UsageError,
+)
+from toolkit.model.jobs import Job, JobState
+from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, VersionName
+from toolkit.store.interfaces import JobStore
+
+MAX_ARGUMENT_BYTES = 100_000
+# Scrapyd reads these out of the same form as the spider's arguments, and its runner uses the last two.
+RESERVED_ARGUMENTS = frozenset(
+    {"project", "spider", "_version", "jobid", "priority", "setting", "_job", "settings", "name"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be run: `count` jobs of one spider of one release; `job_id` only with one job."""
+
+    project: ProjectName
+    spider: SpiderName
+    version: VersionName
+    args: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    priority: float = 0.0
+    count: int = 1
+    job_id: JobId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """One job and the node that took it; with an `error` no node did, or none is known to have."""
+
+    job: Job
+    error: CrawlctlError | None = None
+
+
+def check_order(order: Order) -> None:
+    """Refuse what would cost a Scrapyd slot for good or be read as something else.
+
+    Raises:
+        UsageError: a reserved argument, a NUL byte, an argument beyond 100 kB (a process takes 128 kB), a bad count.
+
+    """
+    if order.count < 1:
+        raise UsageError(f"{order.count} workers cannot be scheduled: at least 1")
+    if order.job_id is not None and order.count > 1:
+        raise UsageError(f"one id, {order.job_id!r}, cannot serve {order.count} workers")
+    for name in order.args:
+        if name in RESERVED_ARGUMENTS:
+            raise UsageError(
+                f"the spider argument {name!r} would be read by Scrapyd itself", hint="rename the argument"
+            )
+    for kind, pairs in (("argument", order.args), ("setting", order.settings)):
+        for name, value in pairs.items():
+            if "\0" in name or "\0" in value:
+                raise UsageError(f"the {kind} {name!r} holds a NUL byte, which no process takes")
+            if len(f"{name}={value}".encode()) > MAX_ARGUMENT_BYTES:
+                raise UsageError(
+                    f"the {kind} {name!r} is longer than {MAX_ARGUMENT_BYTES // 1000} kB",
+                    hint="put long values where the spider can fetch them: a URL, a key, a file",
+                )
+
+
+def schedule(nodes: Nodes, records: JobStore, order: Order, *, now: datetime) -> list[Placed]:
+    """Start the jobs of an order, each on the node that has the least to do; return where each one went.
+
+    Each job is recorded before it is sent. When a node's answer is lost, the node is asked whether it took the job
+    before another is tried; when that cannot be told, no other node is tried: a job is rather reported than doubled.
+
+    Raises:
+        UsageError: see `check_order`.
+        ConflictError: `job_id` is known already.
+        NothingReachableError: none of the nodes answers.
+
+    """
+    check_order(order)
+    outcomes = nodes.ask(ScrapydNode.load)
+    require_any(outcomes, f"scheduling {order.spider}")
+    loads = outcomes.values
+    jobs = [
+        Job(
+            id=order.job_id or new_job_id(),
+            project=order.project,
+            spider=order.spider,
+            state=JobState.PENDING,
+            version=order.version,
+            node=node,
+            args=dict(order.args),
+            settings=dict(order.settings),
+            priority=order.priority,
+            scheduled_at=now,
+        )
+        for node in spread(loads, order.count)
+    ]
+    if order.job_id is not None:
+        _refuse_known(nodes, jobs[0])
+    records.add(jobs)
+    placed = _place_all(nodes, jobs, loads)
+    records.update([each.job for each in placed])
+    return placed
+
+
+def new_job_id() -> JobId:
+    """Make an id that is short to type, and unique in the life of a cluster (64 random bits)."""
+    return JobId(secrets.token_hex(8))
+
+
+def _refuse_known(nodes: Nodes, job: Job) -> None:
+    """Scrapyd runs an id twice when it is given twice, so ask the nodes themselves as well as the records."""
+    for outcome in nodes.ask(lambda node: node.state_of(job.id)):
+        if outcome.value is not None:
+            raise ConflictError(f"the job id {job.id} is known on {outcome.node} already ({outcome.value})")
+
+
+def _place_all(nodes: Nodes, jobs: Sequence[Job], loads: Mapping[NodeName, NodeLoad]) -> list[Placed]:
+    by_rest = sorted(loads, key=lambda name: loads[name].pending + loads[name].running)
+    by_node: dict[NodeName, list[Job]] = {}
+    for job in jobs:
+        by_node.setdefault(_node_of(job), []).append(job)
+    done = nodes.only(by_node).ask(
+        lambda node: [_place(nodes, job, by_rest) for job in by_node[node.name]], calls=len(jobs)
+    )
+    placed = {each.job.id: each for outcome in done for each in outcome.value or ()}
+    overdue = {outcome.node: outcome.error for outcome in done if outcome.error}
+    return [placed.get(job.id) or Placed(job, overdue[_node_of(job)]) for job in jobs]
+
+
+def _place(nodes: Nodes, job: Job, by_rest: Sequence[NodeName]) -> Placed:
+    """Offer the job to its node, then to the others in turn, as long as the last one surely did not take it."""
+    error: NodeError | None = None
+    for name in [_node_of(job), *(other for other in by_rest if other != job.node)]:
+        offered = replace(job, node=name)
+        try:
+            nodes[name].start(offered)
+        except (NodeTimeoutError, NodeAnswerError, NodeBrokenError) as unclear:
+            return Placed(offered, None if _has_it(nodes[name], offered) else unclear)
+        except NodeError as refused:
+            error = refused
+        else:
+            return Placed(offered)
+    return Placed(replace(job, state=JobState.FAILED, finish_reason="no node took it"), error)
+
+
+def _has_it(node: ScrapydNode, job: Job) -> bool:
+    try:
+        return node.state_of(job.id) is not None
+    except NodeError:
+        return False
+
+
+def _node_of(job: Job) -> NodeName:
+    if job.node is None:
+        raise ValueError(f"job {job.id} was not given a node")
+    return job.node

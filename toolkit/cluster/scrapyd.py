@@ -1,0 +1,217 @@
+"""The one door to Scrapyd's HTTP API: python-scrapyd-api over our transport, and what that library lacks.
+
+Endpoints and answers are those of Scrapyd 1.6 (`scrapyd/webservice.py`); every error is one of `model/errors.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from scrapyd_api import ScrapydAPI
+from scrapyd_api.constants import DEFAULT_ENDPOINTS
+
+from toolkit.cluster.transport import UPLOAD_PATIENCE, NodeTransport
+from toolkit.model.errors import NodeAnswerError, NodeRefusedError
+from toolkit.model.hosts import Host
+from toolkit.model.jobs import Job, JobState
+from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, VersionName
+
+MAX_EXCERPT_BYTES = 1024 * 1024
+STATUS, DAEMON_STATUS = "status", "daemon_status"
+_ENDPOINTS = {**DEFAULT_ENDPOINTS, STATUS: "/status.json", DAEMON_STATUS: "/daemonstatus.json"}
+_PARTIAL, _NOT_FOUND, _RANGE_PAST_END, _OK = 206, 404, 416, 200
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLoad:
+    """What `daemonstatus.json` tells: jobs waiting, running and remembered as finished on this node."""
+
+    pending: int
+    running: int
+    finished: int
+    node_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedJob:
+    """One row of `listjobs.json`; the times are in the node's own time zone, which Scrapyd does not tell."""
+
+    job: Job
+    local_start: str | None
+    local_end: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A part of a file on the node: its first byte's position, the file's whole size, when it was last written."""
+
+    content: bytes
+    begins_at: int
+    size: int
+    written_at: str | None = None
+
+
+class ScrapydNode(ScrapydAPI):  # type: ignore[misc] # the library carries no types
+    """One node's Scrapyd. Reads are repeated over broken connections, writes are never sent twice.
+
+    Every method raises `NodeUnreachableError`, `NodeTimeoutError`, `NodeUnauthorizedError` or `NodeAnswerError` when
+    the node does not answer as Scrapyd does, and `NodeRefusedError` when Scrapyd says no.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.transport = NodeTransport(host)
+        # The library joins URLs in a way that drops the path of a node behind a prefix; so the endpoints carry it.
+        paths = {name: host.path + path for name, path in _ENDPOINTS.items()}
+        super().__init__(host.url, endpoints=paths, client=self.transport)
+
+    @property
+    def name(self) -> NodeName:
+        """The node's name in the inventory."""
+        return self.host.name
+
+    def load(self) -> NodeLoad:
+        """Return how busy the node is."""
+        answer = self._get(DAEMON_STATUS)
+        return self._shaped(
+            DAEMON_STATUS,
+            lambda: NodeLoad(
+                int(answer["pending"]), int(answer["running"]), int(answer["finished"]), str(answer.get("node_name"))
+            ),
+        )
+
+    def projects(self) -> tuple[ProjectName, ...]:
+        """Return the projects that the node holds, sorted."""
+        names = self._shaped("listprojects", self.list_projects)
+        return tuple(sorted(ProjectName(str(name)) for name in names))
+
+    def versions(self, project: ProjectName) -> tuple[VersionName, ...]:
+        """Return the versions of a project that the node holds, in Scrapyd's order; none when it is unknown there."""
+        return tuple(VersionName(str(v)) for v in self._shaped("listversions", lambda: self.list_versions(project)))
+
+    def spiders(self, project: ProjectName, version: VersionName) -> tuple[SpiderName, ...]:
+        """Return the spiders of one version; the first call for a version makes the node run `scrapy list`."""
+        answer = self._get("list_spiders", {"project": project, "_version": version}, patience=UPLOAD_PATIENCE)
+        return tuple(SpiderName(str(name)) for name in self._shaped("listspiders", lambda: answer["spiders"]))
+
+    def upload(self, project: ProjectName, version: VersionName, egg: bytes) -> int:
+        """Store an egg and return how many spiders the node found in it.
+
+        A refusal does not mean that nothing was stored: Scrapyd 1.6 keeps an egg that it could not list.
+        """
+        return self._shaped("addversion", lambda: int(self.add_version(project, version, egg)))
+
+    def remove(self, project: ProjectName, version: VersionName) -> bool:
+        """Delete a version; tell whether it was there. Idempotent."""
+        try:
+            self.delete_version(project, version)
+        except NodeRefusedError as error:
+            if "not found" in error.why:
+                return False
+            raise
+        return True
+
+    def start(self, job: Job) -> None:
+        """Put a job into the node's own queue, under its id and version. Not idempotent: Scrapyd runs an id twice."""
+        form = {"jobid": job.id, "_version": job.version, "priority": f"{job.priority or 0:g}", **(job.args or {})}
+        told = self._shaped(
+            "schedule", lambda: self.schedule(job.project, job.spider, dict(job.settings or {}), **form)
+        )
+        if told != job.id:
+            raise NodeAnswerError(self.name, "schedule.json", f"it took the job under another id, {told!r}")
+
+    def signal(self, job: Job, signal: str) -> str | None:
+        """Remove a waiting job or signal a running one; return the state before, `None` when the node knows no such."""
+        before = self._shaped("cancel", lambda: self.cancel(job.project, job.id, signal=signal))
+        return None if before is None else str(before)
+
+    def state_of(self, job_id: JobId) -> JobState | None:
+        """Return pending, running or finished; `None` when the node knows no such job (any more)."""
+        answer = self._get(STATUS, {"job": job_id})
+        state = answer.get("currstate")
+        return None if state is None else self._shaped(STATUS, lambda: JobState(str(state)))
+
+    def jobs(self) -> tuple[ListedJob, ...]:
+        """Return the jobs that the node remembers, of all projects."""
+        answer = self._get("list_jobs")
+        return self._shaped(
+            "listjobs",
+            lambda: tuple(
+                self._listed(state, row)
+                for state in (JobState.PENDING, JobState.RUNNING, JobState.FINISHED)
+                for row in answer[state]
+            ),
+        )
+
+    def log(self, job: Job, *, begin: int | None = None, last_bytes: int | None = None) -> Excerpt | None:
+        """Return at most 1 MiB of the job's log, from `begin` or its last bytes; `None` when there is no log (yet)."""
+        return self._file("logs", job, "log", begin, last_bytes)
+
+    def items(self, job: Job, *, begin: int = 0) -> Excerpt | None:
+        """Return at most 1 MiB of the job's items file; `None` when the node keeps none (its `items_dir` is empty)."""
+        return self._file("items", job, "jl", begin, None)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self.transport.close()
+
+    def _get(self, endpoint: str, params: Mapping[str, str] | None = None, *, patience: int = 1) -> dict[str, Any]:
+        timeout_s = self.host.timeout_s * patience
+        return self.transport.get(self._build_url(endpoint), params=params, timeout=timeout_s)
+
+    def _shaped(self, doing: str, read: Callable[[], T]) -> T:
+        """Read an answer's fields; a missing or odd one means that it is not Scrapyd that answered."""
+        try:
+            return read()
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise NodeAnswerError(self.name, f"{doing}.json", f"an answer without {error}") from error
+
+    def _listed(self, state: JobState, row: Mapping[str, Any]) -> ListedJob:
+        settings: Mapping[str, str] | None = row.get("settings")
+        args: Mapping[str, str] | None = row.get("args")
+        job = Job(
+            id=JobId(str(row["id"])),
+            project=ProjectName(str(row["project"])),
+            spider=SpiderName(str(row["spider"])),
+            state=state,
+            version=None if row.get("version") is None else VersionName(str(row["version"])),
+            node=self.name,
+            args=None if args is None else {key: value for key, value in args.items() if key not in _NOT_ARGUMENTS},
+            settings=settings,
+        )
+        return ListedJob(job, row.get("start_time"), row.get("end_time"))
+
+    def _file(self, folder: str, job: Job, ending: str, begin: int | None, last_bytes: int | None) -> Excerpt | None:
+        name = "/".join(quote(part, safe="") for part in (job.project, job.spider, f"{job.id}.{ending}"))
+        first = begin or 0
+        span = f"-{last_bytes}" if last_bytes is not None else f"{first}-{first + MAX_EXCERPT_BYTES - 1}"
+        doing = f"{folder} of {job.id}"
+        answer = self.transport.send(
+            "GET", f"{self.host.path}/{folder}/{name}", doing=doing, headers={"Range": f"bytes={span}"}
+        )
+        if answer.code == _NOT_FOUND:
+            return None
+        written = answer.headers.get("last-modified")
+        if answer.code == _RANGE_PAST_END:
+            size = _span(answer.headers, r"bytes \*/(\d+)")
+            return Excerpt(b"", begin or 0, size[0] if size else 0, written)
+        if answer.code == _PARTIAL and (place := _span(answer.headers, r"bytes (\d+)-\d+/(\d+)")):
+            return Excerpt(answer.body, place[0], place[1], written)
+        if answer.code == _OK:
+            return Excerpt(answer.body, 0, len(answer.body), written)
+        raise self.transport.refusal(answer, doing)
+
+
+# Scrapyd lists these among a pending job's arguments, since they came in the same form.
+_NOT_ARGUMENTS = frozenset({"project", "spider", "priority", "setting", "jobid", "_version", "_job"})
+
+
+def _span(headers: Mapping[str, str], shape: str) -> Sequence[int]:
+    match = re.fullmatch(shape, headers.get("content-range", ""))
+    return [int(group) for group in match.groups()] if match else []

@@ -1,0 +1,92 @@
+"""The snapshot of a cluster: ask every node once, hold it against the active releases, say what needs attention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from toolkit.cluster.nodes import Nodes
+from toolkit.cluster.scrapyd import NodeLoad, ScrapydNode
+from toolkit.model.errors import NodeUnauthorizedError
+from toolkit.model.hosts import Host
+from toolkit.model.names import NodeName, ProjectName, VersionName
+from toolkit.model.outcomes import Outcome, Outcomes
+from toolkit.model.releases import Release
+from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
+
+MAX_NAMED = 3
+
+Seen = tuple[NodeLoad, dict[ProjectName, tuple[VersionName, ...]]]
+
+
+def take_snapshot(nodes: Nodes, active: Mapping[ProjectName, Release], *, now: datetime) -> Snapshot:
+    """Ask all nodes at once: load, projects, and the versions of each project."""
+    outcomes = nodes.ask(_look, calls=3)
+    statuses = tuple(_status(nodes[outcome.node].host, outcome) for outcome in outcomes)
+    versions = {project: release.version for project, release in active.items()}
+    return Snapshot(now, statuses, versions, tuple(find_attention(statuses, versions, _open_nodes(nodes, outcomes))))
+
+
+def find_attention(
+    statuses: Sequence[NodeStatus], active: Mapping[ProjectName, VersionName], without_password: Sequence[NodeName]
+) -> list[Attention]:
+    """Say what an operator should look at, the worst first. Pure."""
+    found: list[Attention] = []
+    for state, what in (
+        (NodeState.UNREACHABLE, "cannot be reached"),
+        (NodeState.UNAUTHORIZED, "refuses our credentials"),
+    ):
+        if names := [node.name for node in statuses if node.state is state]:
+            found.append(_about(state.value, names, what))
+    if without_password:
+        found.append(
+            _about(
+                "open",
+                without_password,
+                "runs anybody's code: it asks for no password",
+                "set username and password in its scrapyd.conf",
+            )
+        )
+    live = [node for node in statuses if node.state is NodeState.LIVE]
+    for project, version in sorted(active.items()):
+        behind = [node.name for node in live if version not in (node.projects or {}).get(project, ())]
+        if behind:
+            found.append(_about("behind", behind, f"does not hold {project} {version}", "crawlctl deploy"))
+    if waiting := [node.name for node in live if node.pending and not node.running]:
+        found.append(_about("waiting", waiting, "has jobs pending and runs none", "crawlctl jobs list --state pending"))
+    return found
+
+
+def _look(node: ScrapydNode) -> Seen:
+    load = node.load()
+    return load, {project: node.versions(project) for project in node.projects()}
+
+
+def _status(host: Host, outcome: Outcome[Seen]) -> NodeStatus:
+    address = f"{host.address}:{host.port}"
+    if outcome.value is None:
+        is_refused = isinstance(outcome.error, NodeUnauthorizedError)
+        state = NodeState.UNAUTHORIZED if is_refused else NodeState.UNREACHABLE
+        return NodeStatus(host.name, address, state, slots=host.slots, error=str(outcome.error))
+    load, projects = outcome.value
+    return NodeStatus(
+        host.name,
+        address,
+        NodeState.LIVE,
+        slots=host.slots,
+        pending=load.pending,
+        running=load.running,
+        finished=load.finished,
+        projects=projects,
+    )
+
+
+def _open_nodes(nodes: Nodes, outcomes: Outcomes[Seen]) -> list[NodeName]:
+    """Name the nodes that answered us without credentials: they answer everybody."""
+    return [outcome.node for outcome in outcomes if outcome.ok and nodes[outcome.node].host.password is None]
+
+
+def _about(kind: str, names: Sequence[NodeName], what: str, command: str | None = None) -> Attention:
+    more = len(names) - MAX_NAMED
+    some = ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return Attention(kind, f"{some} {what}", tuple(names), command)

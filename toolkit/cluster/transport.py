@@ -1,0 +1,237 @@
+"""HTTP to one node: the client that python-scrapyd-api is fed with.
+
+It owns timeouts, retries, credentials and the check of what came back; it knows nothing of Scrapyd's endpoints.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import urllib3
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    IncompleteRead,
+    NameResolutionError,
+    NewConnectionError,
+    ProtocolError,
+    ReadTimeoutError,
+    SSLError,
+)
+from urllib3.filepost import encode_multipart_formdata
+
+from toolkit.model.errors import (
+    NodeAnswerError,
+    NodeBrokenError,
+    NodeError,
+    NodeRefusedError,
+    NodeTimeoutError,
+    NodeUnauthorizedError,
+    NodeUnreachableError,
+)
+from toolkit.model.hosts import Host
+
+MAX_CONNECT_S = 5.0
+UPLOAD_PATIENCE = 6  # an upload makes the node list its spiders, so it gets so many times `timeout_s`
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+CONNECT_RETRY_PAUSES_S = (0.1, 0.3)
+_CHUNK_BYTES = 64 * 1024
+_OK = 200
+_UNAUTHORIZED = frozenset({401, 403})
+
+Fields = Mapping[str, str | Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back, whole: HTTP code, headers with lower-case names, body."""
+
+    code: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class NodeTransport:
+    """One node's connections. Its calls may come from several threads at once.
+
+    Timeouts: connecting gets `host.timeout_s`, at most 5 s; the whole answer `host.timeout_s`, or what a call says.
+    Retries: a connection that could not be made is tried three times in all, since nothing was sent; a connection
+    that broke under a read is tried again; a write is never sent twice, nor is a timeout paid twice.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        pool = urllib3.HTTPSConnectionPool if host.scheme == "https" else urllib3.HTTPConnectionPool
+        self._pool = pool(host.address, host.port, maxsize=4, retries=False)
+        self._headers = {"User-Agent": "crawlctl", "Accept-Encoding": "identity"}
+        if host.username is not None and host.password is not None:
+            self._headers |= urllib3.make_headers(basic_auth=f"{host.username}:{host.password.reveal()}")
+
+    def get(self, url: str, params: Fields | None = None, timeout: float | None = None) -> dict[str, Any]:
+        """Read a JSON answer of Scrapyd's; `status` is checked and taken off. The name is python-scrapyd-api's."""
+        target = _path_of(url) + ("?" + urlencode(params, doseq=True) if params else "")
+        return self._scrapyd_json(_endpoint(url), self.send("GET", target, doing=_endpoint(url), timeout_s=timeout))
+
+    def post(
+        self,
+        url: str,
+        data: Fields | None = None,
+        files: Mapping[str, bytes] | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        """Send a form (with `files` as multipart) and read the JSON answer. The name is python-scrapyd-api's."""
+        doing = _endpoint(url)
+        if files is None:
+            body, kind = urlencode(data or {}, doseq=True).encode(), "application/x-www-form-urlencoded"
+        else:
+            parts: dict[str, str | tuple[str, bytes]] = {name: str(value) for name, value in (data or {}).items()}
+            parts |= {name: (f"{name}.egg", content) for name, content in files.items()}
+            body, kind = encode_multipart_formdata(parts)
+        timeout_s = timeout or self.host.timeout_s * (UPLOAD_PATIENCE if files else 1)
+        answer = self.send(
+            "POST", _path_of(url), doing=doing, timeout_s=timeout_s, body=body, headers={"Content-Type": kind}
+        )
+        return self._scrapyd_json(doing, answer)
+
+    def send(
+        self,
+        method: str,
+        target: str,
+        *,
+        doing: str,
+        timeout_s: float | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send one request and read its answer whole, within the time given.
+
+        Raises:
+            NodeUnreachableError, NodeTimeoutError, NodeUnauthorizedError, NodeAnswerError: see their classes.
+
+        """
+        pauses = iter(CONNECT_RETRY_PAUSES_S)
+        while True:
+            try:
+                return self._send_once(method, target, timeout_s or self.host.timeout_s, body, headers)
+            except (HTTPError, OSError) as error:
+                pause = next(pauses, None)
+                if pause is None or not _worth_repeating(error, method):
+                    raise self._translated(error, doing) from error
+                time.sleep(pause)
+
+    def refusal(self, answer: Answer, doing: str) -> NodeError:
+        """Say what an answer means that is not what Scrapyd gives to a good call."""
+        if answer.code in _UNAUTHORIZED:
+            why = "it wants a username and password" if self.host.password is None else "wrong username or password"
+            return NodeUnauthorizedError(self.host.name, doing, why)
+        return NodeAnswerError(self.host.name, doing, f"not Scrapyd's answer: {_shown(answer)}")
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._pool.close()
+
+    def _send_once(
+        self, method: str, target: str, timeout_s: float, body: bytes | None, headers: Mapping[str, str] | None
+    ) -> Answer:
+        deadline = time.monotonic() + timeout_s
+        response = self._pool.urlopen(
+            method,
+            target,
+            body=body,
+            headers={**self._headers, **(headers or {})},
+            timeout=urllib3.Timeout(connect=min(MAX_CONNECT_S, timeout_s), read=timeout_s),
+            retries=False,
+            redirect=False,
+            preload_content=False,
+        )
+        try:
+            body_read = self._read_whole(response, target, deadline)
+        except BaseException:
+            response.close()
+            raise
+        response.release_conn()
+        return Answer(response.status, {k.lower(): v for k, v in response.headers.items()}, body_read)
+
+    def _read_whole(self, response: urllib3.BaseHTTPResponse, target: str, deadline: float) -> bytes:
+        chunks, size = [], 0
+        # Not one read: a node that drips a byte a second would never meet the socket's own timeout.
+        while chunk := response.read1(_CHUNK_BYTES):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > MAX_ANSWER_BYTES:
+                raise HTTPError(f"the answer is longer than {MAX_ANSWER_BYTES // 1024**2} MB")
+            if time.monotonic() > deadline:
+                raise ReadTimeoutError(self._pool, target, "the answer did not end in time")
+        return b"".join(chunks)
+
+    def _scrapyd_json(self, doing: str, answer: Answer) -> dict[str, Any]:
+        if answer.code in _UNAUTHORIZED:
+            raise self.refusal(answer, doing)
+        try:
+            content = json.loads(answer.body)
+        except ValueError:
+            content = None
+        # Scrapyd says "error" with HTTP 200, so the JSON decides and not the code.
+        status = content.pop("status", None) if isinstance(content, dict) else None
+        if status == "error":
+            raise NodeRefusedError(self.host.name, doing, str(content.get("message", "no reason given")).strip())
+        if status != "ok" or answer.code != _OK:
+            raise self.refusal(answer, doing)
+        return dict(content)
+
+    def _translated(self, error: Exception, doing: str) -> NodeError:
+        where = f"{self.host.address}:{self.host.port}"
+        kind: type[NodeError] = NodeUnreachableError
+        match error:
+            case NameResolutionError():
+                why = f"no address is known for {self.host.address}"
+            case NewConnectionError() | ConnectionRefusedError():
+                why = f"no connection to {where}: {_cause(error)}"
+            case ConnectTimeoutError():
+                why = f"{where} does not take connections (timed out)"
+            case ReadTimeoutError() | TimeoutError():
+                kind, why = NodeTimeoutError, f"{where} took the call but did not answer in time"
+            case SSLError():
+                why = f"TLS with {where} failed: {_cause(error)}"
+            case _ if _is_incomplete(error):
+                kind, why = NodeAnswerError, f"the answer of {where} broke off half way"
+            case _:
+                kind, why = NodeBrokenError, f"the connection to {where} broke: {_cause(error)}"
+        return kind(self.host.name, doing, why)
+
+
+def _worth_repeating(error: Exception, method: str) -> bool:
+    if isinstance(error, NewConnectionError) and not isinstance(error, NameResolutionError):
+        return True
+    return method == "GET" and isinstance(error, ProtocolError) and not _is_incomplete(error)
+
+
+def _is_incomplete(error: Exception) -> bool:
+    return isinstance(error, IncompleteRead) or any(isinstance(arg, IncompleteRead) for arg in error.args)
+
+
+def _cause(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    text = str(error.args[-1]) if error.args else type(error).__name__
+    return text.rsplit(": ", 1)[-1]
+
+
+def _shown(answer: Answer) -> str:
+    text = " ".join(answer.body[:300].decode("utf-8", "replace").split())
+    return f"HTTP {answer.code}, {text[:80]!r}"
+
+
+def _path_of(url: str) -> str:
+    return urlsplit(url).path
+
+
+def _endpoint(url: str) -> str:
+    return _path_of(url).rsplit("/", 1)[-1]
