@@ -1,0 +1,289 @@
+"""The one option table: every key of an inventory and every environment variable, written once.
+
+The inventory's loader, its JSON Schema and the tables of the documentation all read it; none repeats it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from toolkit.model.hosts import Host
+from toolkit.model.names import NodeName
+
+INVENTORY_VARIABLE = "CRAWLCTL_INVENTORY"
+STATE_VARIABLE = "CRAWLCTL_STATE"
+REDIS_SERVER_VARIABLE = "CRAWLCTL_REDIS_SERVER"
+NO_COLOR_VARIABLE = "NO_COLOR"
+
+
+class Scope(StrEnum):
+    """Where an option is written."""
+
+    INVENTORY = "inventory"
+    GROUP = "group"
+    HOST = "host"
+    ENVIRONMENT = "environment"
+
+
+class Form(StrEnum):
+    """What an option's value looks like, in the words that a mistake and the documentation use."""
+
+    TEXT = "text"
+    INTEGER = "whole number"
+    NUMBER = "number"
+    CHOICE = "choice"
+    LABELS = "name: text"
+    VARIABLES = "host variables"
+    HOSTS = "hosts by name"
+    GROUPS = "groups by name"
+    NAMES = "list of names"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option; a dot in the name means a key within a key, as in `ssh.user`.
+
+    `meaning` is the sentence of the documentation. `pattern` is a regular expression that is valid in Python and in
+    JSON Schema, and `shape` says the same in words. A bound is inclusive unless `is_above_minimum`.
+    """
+
+    name: str
+    scope: Scope
+    form: Form
+    meaning: str
+    default: str | int | float | None = None
+    default_words: str | None = None
+    unit: str | None = None
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+    is_above_minimum: bool = False
+    pattern: str | None = None
+    shape: str | None = None
+    is_secret: bool = False
+
+    @property
+    def is_nullable(self) -> bool:
+        """Writing `null` is allowed and means: none, also where an outer level set one."""
+        return self.default is None and self.default_words is None
+
+    @property
+    def type_words(self) -> str:
+        """What a value must be, as a noun phrase: `a whole number from 1 to 65535`."""
+        if self.form is Form.CHOICE:
+            return " or ".join(self.choices)
+        if self.shape is not None:
+            return self.shape
+        noun = {Form.TEXT: "a text", Form.INTEGER: "a whole number", Form.NUMBER: "a number"}.get(self.form, self.form)
+        return noun + self._bounds_words()
+
+    def _bounds_words(self) -> str:
+        if self.minimum is None:
+            return ""
+        if self.is_above_minimum:
+            upto = "" if self.maximum is None else f" and at most {self.maximum}"
+            return f" greater than {self.minimum}{upto}"
+        return f" of at least {self.minimum}" if self.maximum is None else f" from {self.minimum} to {self.maximum}"
+
+
+_PLAIN = Host(name=NodeName(""))
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "redis",
+        Scope.INVENTORY,
+        Form.TEXT,
+        "The shared Redis, as a URL; without one, only what stock Scrapyd can do is possible.",
+        pattern=r"^(rediss?|unix|redis\+sentinel)://",
+        shape="a URL that begins with redis://, rediss://, unix:// or redis+sentinel://",
+        is_secret=True,
+    ),
+    Option("defaults", Scope.INVENTORY, Form.VARIABLES, "Variables of every host, unless a group or the host says so."),
+    Option("hosts", Scope.INVENTORY, Form.HOSTS, "Every host by its name, with its variables; names may hold ranges."),
+    Option("groups", Scope.INVENTORY, Form.GROUPS, "Named sets of hosts, which may hold variables and other groups."),
+    Option(
+        "hosts", Scope.GROUP, Form.NAMES, "The group's hosts, each named under the top-level hosts; ranges allowed."
+    ),
+    Option("children", Scope.GROUP, Form.NAMES, "Groups whose hosts belong to this one too, and get its variables."),
+    Option(
+        "vars", Scope.GROUP, Form.VARIABLES, "Variables of every host of the group, unless a child or host says so."
+    ),
+    Option(
+        "address",
+        Scope.HOST,
+        Form.TEXT,
+        "Host name or IP address where the node listens, and where SSH connects.",
+        default_words="the host's name; 127.0.0.1 where connection is local",
+        pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$",
+        shape="a host name or IP address, without scheme, port or path",
+    ),
+    Option(
+        "port",
+        Scope.HOST,
+        Form.INTEGER,
+        "TCP port where the node listens.",
+        default=_PLAIN.port,
+        minimum=1,
+        maximum=65535,
+    ),
+    Option(
+        "scheme",
+        Scope.HOST,
+        Form.CHOICE,
+        "How to speak to the node; https where a proxy in front of it ends TLS.",
+        default=_PLAIN.scheme,
+        choices=("http", "https"),
+    ),
+    Option(
+        "path",
+        Scope.HOST,
+        Form.TEXT,
+        "Prefix of every URL of the node, where a proxy serves it below one.",
+        default=_PLAIN.path,
+        default_words="none",
+        pattern=r"^(/[^\s?#]*)?$",
+        shape="a URL path that begins with /",
+    ),
+    Option(
+        "username",
+        Scope.HOST,
+        Form.TEXT,
+        "User name for the node's basic authentication.",
+        default=_PLAIN.username,
+        pattern=r"^[^:\s]+$",
+        shape="a text without colons and spaces",
+    ),
+    Option(
+        "password",
+        Scope.HOST,
+        Form.TEXT,
+        "Password for the node's basic authentication; best taken from elsewhere.",
+        pattern=r"^.+$",
+        shape="a text that is not empty",
+        is_secret=True,
+    ),
+    Option(
+        "timeout_s",
+        Scope.HOST,
+        Form.NUMBER,
+        "How long one call to the node may take.",
+        default=_PLAIN.timeout_s,
+        unit="seconds",
+        minimum=0,
+        maximum=86_400,
+        is_above_minimum=True,
+    ),
+    Option(
+        "slots",
+        Scope.HOST,
+        Form.INTEGER,
+        "How many jobs the node may run at once, where that is known.",
+        default=_PLAIN.slots,
+        unit="processes",
+        minimum=1,
+        maximum=10_000,
+    ),
+    Option(
+        "labels", Scope.HOST, Form.LABELS, "Marks that patterns can ask for (--on region=eu).", default_words="none"
+    ),
+    Option(
+        "connection",
+        Scope.HOST,
+        Form.CHOICE,
+        "local: a process of this machine, started by crawlctl up; ssh: another machine.",
+        default=_PLAIN.connection,
+        choices=("local", "ssh"),
+    ),
+    Option(
+        "ssh.user",
+        Scope.HOST,
+        Form.TEXT,
+        "User name for SSH.",
+        default=_PLAIN.ssh.user,
+        pattern=r"^[^\s@:-][^\s@:]*$",
+        shape="a user name",
+    ),
+    Option(
+        "ssh.port",
+        Scope.HOST,
+        Form.INTEGER,
+        "TCP port of the SSH server.",
+        default=_PLAIN.ssh.port,
+        minimum=1,
+        maximum=65535,
+    ),
+    Option(
+        "ssh.key",
+        Scope.HOST,
+        Form.TEXT,
+        "Path of the private key for SSH; ~ is the home folder.",
+        default=_PLAIN.ssh.key,
+        pattern=r"^[^-].*$",
+        shape="a path",
+    ),
+    Option(
+        INVENTORY_VARIABLE,
+        Scope.ENVIRONMENT,
+        Form.TEXT,
+        "The inventory, where -i is not given.",
+        default_words="inventory.yaml in this folder or above",
+    ),
+    Option(
+        STATE_VARIABLE,
+        Scope.ENVIRONMENT,
+        Form.TEXT,
+        "Folder for what local nodes and their Redis keep.",
+        default_words=".crawlctl beside the inventory",
+    ),
+    Option(
+        REDIS_SERVER_VARIABLE,
+        Scope.ENVIRONMENT,
+        Form.TEXT,
+        "The Redis or Valkey server program that crawlctl up starts.",
+        default_words="the first that is found on PATH, else the one of crawlctl[local]",
+    ),
+    Option(NO_COLOR_VARIABLE, Scope.ENVIRONMENT, Form.TEXT, "Set to anything, it turns colours off."),
+)
+
+_BY_SCOPE: dict[Scope, dict[str, Option]] = {
+    scope: {option.name: option for option in OPTIONS if option.scope is scope} for scope in Scope
+}
+
+
+def option(scope: Scope, name: str) -> Option:
+    """Return one option of the table.
+
+    Raises:
+        KeyError: the table has no such option.
+
+    """
+    return _BY_SCOPE[scope][name]
+
+
+def options(scope: Scope) -> tuple[Option, ...]:
+    """Return the options of one scope, in the table's order."""
+    return tuple(_BY_SCOPE[scope].values())
+
+
+def keys(scope: Scope, *, within: str = "") -> tuple[str, ...]:
+    """Return the keys that may be written in a mapping of this scope, or in the mapping under its key `within`."""
+    start = f"{within}." if within else ""
+    names = [name.removeprefix(start) for name in _BY_SCOPE[scope] if name.startswith(start)]
+    return tuple(dict.fromkeys(name.partition(".")[0] for name in names))
+
+
+def markdown_table(scope: Scope) -> str:
+    """Return the options of one scope as a Markdown table, a line each, for the documentation."""
+    return "\n".join(_table_lines(scope)) + "\n"
+
+
+def _table_lines(scope: Scope) -> Iterator[str]:
+    yield "| Name | Value | Default | Meaning |"
+    yield "|---|---|---|---|"
+    for each in options(scope):
+        value = f"{each.type_words}, in {each.unit}" if each.unit else each.type_words
+        default = each.default_words or ("none" if each.default is None else f"`{each.default}`")
+        cells = (f"`{each.name}`", value, default, each.meaning)
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
