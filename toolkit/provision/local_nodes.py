@@ -1,0 +1,146 @@
+"""Nodes of this machine: one stock Scrapyd process for each local host, with a folder of its own.
+
+Scrapyd itself is never imported here. Its whole API has its door in `cluster`; this asks it only who it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import sys
+import threading
+from collections.abc import Mapping
+from http import HTTPStatus
+from importlib.util import find_spec
+from pathlib import Path
+
+from toolkit.config import scrapyd_conf
+from toolkit.model.errors import ConfigurationError, MissingExtraError
+from toolkit.model.hosts import Host
+from toolkit.model.names import check_project
+from toolkit.provision import local_servers
+from toolkit.provision.environment import lean_environment
+from toolkit.provision.local_servers import Answer, LocalProcess, LocalServer
+
+LOG = "scrapyd.log"
+DEFAULT_SLOTS = 4
+# Scrapyd's own 5 s between two looks for work feels broken on a laptop; an idle node at 0.5 s costs nearly nothing.
+POLL_INTERVAL_S = 0.5
+_ASK_TIMEOUT_S = 5.0
+_SETUPTOOLS_HINT = "pip install 'setuptools<81'"
+
+
+def start_node(
+    host: Host, folder: Path, *, environ: Mapping[str, str], cancelled: threading.Event | None = None
+) -> LocalProcess:
+    """Start the host's node in `folder/<name>` and return when it answers under its own name; idempotent.
+
+    The host brings user name and password. They stand in files of mode 0600, never on a command line or in an
+    environment. A node that runs with other settings is started anew, its spiders ended first.
+
+    Raises:
+        MissingExtraError: Scrapyd is not installed.
+        ConfigurationError: the host cannot be a local node, its port is taken, or the node died at start.
+        RefusedError: the node runs but does not answer.
+
+    """
+    _check_installed()
+    _check_possible(host)
+    return local_servers.start(_node(host, folder.resolve() / host.name, environ), cancelled=cancelled)
+
+
+def stop_node(name: str, folder: Path, *, grace_s: float = local_servers.GRACE_S) -> LocalProcess:
+    """End the node in `folder/<name>` and its spiders; idempotent.
+
+    Raises:
+        RefusedError: some process is still there.
+
+    """
+    return local_servers.stop(name, folder.resolve() / name, grace_s=grace_s)
+
+
+def settings(host: Host) -> dict[str, str]:
+    """Return what the host's `scrapyd.conf` says apart from the defaults; folders lie beside the file."""
+    return {
+        "bind_address": host.address,
+        "http_port": str(host.port),
+        "unix_socket_path": "",
+        "username": host.username or "",
+        "password": host.password.reveal() if host.password else "",
+        "node_name": host.name,
+        "eggs_dir": "eggs",
+        "logs_dir": "logs",
+        "items_dir": "items",
+        "dbs_dir": "dbs",
+        "max_proc": str(host.slots or DEFAULT_SLOTS),
+        "poll_interval": str(POLL_INTERVAL_S),
+    }
+
+
+def ask(host: Host) -> Answer:
+    """Ask `daemonstatus.json` who answers at the host's address, with the host's credentials."""
+    token = base64.b64encode(f"{host.username}:{host.password.reveal() if host.password else ''}".encode()).decode()
+    connection = http.client.HTTPConnection(host.address, host.port, timeout=_ASK_TIMEOUT_S)
+    try:
+        connection.request("GET", "/daemonstatus.json", headers={"Authorization": f"Basic {token}"})
+        response = connection.getresponse()
+        body = response.read(10_000)
+    except (OSError, http.client.HTTPException):
+        return Answer.NOBODY_YET
+    finally:
+        connection.close()
+    if response.status == HTTPStatus.UNAUTHORIZED:
+        return Answer.UNAUTHORIZED
+    try:
+        name = json.loads(body)["node_name"]
+    except (ValueError, TypeError, KeyError):
+        return Answer.SOMEBODY_ELSE
+    return Answer.OURS if name == host.name else Answer.SOMEBODY_ELSE
+
+
+def _node(host: Host, home: Path, environ: Mapping[str, str]) -> LocalServer:
+    text = scrapyd_conf.render(settings(host))
+    return LocalServer(
+        name=host.name,
+        address=host.address,
+        port=host.port,
+        home=home,
+        # Scrapyd reads ./scrapyd.conf, then ~/.scrapyd.conf, then the closest scrapy.cfg upwards; the last one wins.
+        # Under both names ours is last, and no scrapy.cfg of a project around the folder is found.
+        files={"scrapyd.conf": text, "scrapy.cfg": text},
+        argv=(sys.executable, "-m", "scrapyd", "--pidfile="),
+        env=lean_environment(environ),
+        ask=lambda: ask(host),
+        log_name=LOG,
+        override_hint="look into /etc/scrapyd/ and ~/.scrapyd.conf for settings that override it",
+        death_hints={
+            "No module named 'pkg_resources'": _SETUPTOOLS_HINT,
+            "No module named scrapyd": "pip install 'crawlctl[local]'",
+            "No space left": f"the disk of {home} is full: free some space there, then try again",
+        },
+    )
+
+
+def _check_installed() -> None:
+    if find_spec("scrapyd") is None:
+        raise MissingExtraError("Scrapyd", "local")
+    # The server starts without it; every job would fail (`scrapyd/runner.py`).
+    if find_spec("pkg_resources") is None:
+        raise ConfigurationError("Scrapyd needs pkg_resources, which this setuptools lacks", hint=_SETUPTOOLS_HINT)
+
+
+def _check_possible(host: Host) -> None:
+    check_project(host.name)
+    if host.scheme != "http" or host.path:
+        raise ConfigurationError(
+            f"{host.name} is {host.url}, but a local node serves plain http without a path",
+            hint="take `scheme` and `path` out, or say `connection: ssh` if the node is not this machine's to start",
+        )
+    if not (host.username and host.password):
+        raise ConfigurationError(f"{host.name} has no user name and password", hint="set both, or neither")
+    if ":" in host.username or any(mark in host.username + host.password.reveal() for mark in "\r\n"):
+        raise ConfigurationError(
+            f"{host.name}: the user name holds a colon, or it or the password a line break",
+            hint="Scrapyd can take neither",
+        )

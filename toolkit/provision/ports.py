@@ -1,0 +1,58 @@
+"""Whether a port of this machine is free, and who has it if not."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+
+from toolkit.model.errors import ConfigurationError
+from toolkit.provision.processes import load_psutil
+
+
+def check_free(address: str, port: int, *, who: str) -> None:
+    """Return if a server could listen there; `who` is the one that wants to.
+
+    Raises:
+        ConfigurationError: somebody else has the port (named where the system tells), the address is not this
+            machine's, or the port needs root.
+
+    """
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise ConfigurationError(f"{who}: {address} is not an address: {error.strerror}") from error
+    with socket.socket(family, kind, protocol) as probe:
+        # As the servers themselves do: a port whose last connections only linger in TIME_WAIT is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(place)
+        except OSError as error:
+            raise _refusal(error, address, port, who) from error
+
+
+def listener(port: int) -> str | None:
+    """Return who listens on the port, as `name (pid 123)`; `None` if the system does not tell."""
+    psutil = load_psutil()
+    with contextlib.suppress(psutil.Error, OSError):
+        for connection in psutil.net_connections(kind="tcp"):
+            is_listening = connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
+            if is_listening and connection.pid:
+                return f"{psutil.Process(connection.pid).name()} (pid {connection.pid})"
+    return None
+
+
+def _refusal(error: OSError, address: str, port: int, who: str) -> ConfigurationError:
+    place = f"{address}:{port}"
+    if error.errno == errno.EADDRINUSE:
+        holder = listener(port) or "another process"
+        return ConfigurationError(
+            f"{who} cannot listen on {place}: {holder} has that port",
+            hint=f"end that process, or give {who} another port in the inventory",
+        )
+    if error.errno == errno.EADDRNOTAVAIL:
+        return ConfigurationError(
+            f"{who} cannot listen on {place}: the address is not one of this machine",
+            hint="a local host's address is 127.0.0.1 or another address of this machine",
+        )
+    return ConfigurationError(f"{who} cannot listen on {place}: {error.strerror}", hint="use a port from 1024 upwards")
