@@ -22,7 +22,7 @@ FAULTS: tuple[Fault, ...] = get_args(Fault)
 _HTML = b"<!DOCTYPE html><html><body><h1>It works!</h1></body></html>"
 _GOOD = b'{"node_name": "faulty", "status": "ok", "pending": 0, "running": 0, "finished": 0, "spiders": 2}\n'
 
-_WHOLE_ANSWERS: Mapping[str, bytes] = {
+WHOLE_ANSWERS: Mapping[str, bytes] = {
     "500": answer_bytes(
         b"<html><body>Internal Server Error</body></html>", status="500 Server Error", kind="text/html"
     ),
@@ -44,8 +44,8 @@ _WHOLE_ANSWERS: Mapping[str, bytes] = {
 
 def break_answer(connection: socket.socket, fault: Fault, closing: threading.Event) -> None:
     """Answer a request that was read whole with the fault; a hang ends when `closing` is set."""
-    if fault in _WHOLE_ANSWERS:
-        connection.sendall(_WHOLE_ANSWERS[fault])
+    if fault in WHOLE_ANSWERS:
+        connection.sendall(WHOLE_ANSWERS[fault])
     elif fault == "hang":
         closing.wait()
     elif fault == "drip":

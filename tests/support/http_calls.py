@@ -52,6 +52,12 @@ def post(
     return _ask("POST", url, body=body, headers=headers, credentials=credentials, timeout_s=timeout_s)
 
 
+def post_json(url: str, value: Any, *, timeout_s: float = 30) -> Answer:
+    """Post the value as JSON."""
+    headers = {"Content-Type": "application/json"}
+    return _ask("POST", url, body=json.dumps(value).encode(), headers=headers, credentials=None, timeout_s=timeout_s)
+
+
 def _multipart(fields: Fields, files: Mapping[str, bytes]) -> tuple[bytes, str]:
     boundary = uuid.uuid4().hex
     parts = [f'Content-Disposition: form-data; name="{k}"\r\n\r\n'.encode() + v.encode() for k, v in fields.items()]
