@@ -1,0 +1,94 @@
+"""Prune: take old releases off the nodes, never the active one, never one that runs or waits to run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from toolkit.cluster.nodes import Nodes, require_any
+from toolkit.cluster.scrapyd import ScrapydNode
+from toolkit.model.errors import RefusedError
+from toolkit.model.jobs import Job
+from toolkit.model.names import NodeName, ProjectName, VersionName
+from toolkit.model.outcomes import Outcomes
+from toolkit.model.releases import Release
+from toolkit.rollout.lock import holding_lock
+from toolkit.store.interfaces import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What a prune did: the versions taken off, those kept, and the nodes on which it failed, with the reason."""
+
+    project: ProjectName
+    removed: tuple[VersionName, ...]
+    kept: tuple[VersionName, ...]
+    errors: tuple[tuple[NodeName, str], ...]
+
+
+def choose(
+    releases: Sequence[Release], *, keep: int, active: VersionName | None, in_use: Collection[VersionName]
+) -> tuple[list[VersionName], list[VersionName]]:
+    """Split the releases, newest first, into those to remove and those to keep. Pure."""
+    removed: list[VersionName] = []
+    kept: list[VersionName] = []
+    for place, release in enumerate(releases):
+        is_needed = place < keep or release.version == active or release.version in in_use
+        (kept if is_needed else removed).append(release.version)
+    return removed, kept
+
+
+def prune(nodes: Nodes, store: Store, project: ProjectName, *, keep: int, is_dry_run: bool = False) -> Pruned:
+    """Keep the `keep` newest releases, the active one and those in use; remove the others from nodes and history.
+
+    A release that some node could not be rid of stays known, so that the next prune takes it up again.
+
+    Raises:
+        RefusedError: a job of the project runs whose version nobody recorded: it might be any.
+        LockHeldError: a rollout of the project is under way.
+
+    """
+    with holding_lock(store.releases, project, why=f"prune to {keep}") as held:
+        active = store.releases.active(project)
+        in_use = _versions_in_use(nodes, store, project)
+        removed, kept = choose(
+            store.releases.releases(project), keep=keep, active=active.version if active else None, in_use=in_use
+        )
+        if is_dry_run or not removed:
+            return Pruned(project, tuple(removed), tuple(kept), ())
+        done = nodes.ask(lambda node: _remove(node, project, removed), calls=len(removed) + 1)
+        if not done.failed:
+            for version in removed:
+                store.releases.forget(project, version, held.lock)
+    errors = tuple((outcome.node, str(outcome.error)) for outcome in done.failed)
+    return Pruned(project, tuple(removed), tuple(kept), errors)
+
+
+def _remove(node: ScrapydNode, project: ProjectName, versions: Sequence[VersionName]) -> None:
+    there = set(node.versions(project))
+    for version in versions:
+        if version in there:
+            node.remove(project, version)
+    if left := set(versions) & set(node.versions(project)):
+        raise RefusedError(f"{node.name} still lists {', '.join(sorted(left))} after the removal")
+
+
+def _versions_in_use(nodes: Nodes, store: Store, project: ProjectName) -> set[VersionName]:
+    listed: Outcomes[list[Job]] = nodes.ask(
+        lambda node: [row.job for row in node.jobs() if row.job.project == project and not row.job.state.is_final]
+    )
+    require_any(listed, f"pruning {project}")
+    jobs = [job for found in listed.values.values() for job in found]
+    records = store.jobs.get_many([job.id for job in jobs])
+    versions: set[VersionName] = {
+        job.version for job in store.jobs.unfinished() if job.project == project and job.version
+    }
+    for job in jobs:
+        version = job.version or (records[job.id].version if job.id in records else None)
+        if version is None:
+            raise RefusedError(
+                f"{job.id} runs on {job.node}, and nobody recorded with which version of {project}",
+                hint="wait until it has ended, or cancel it",
+            )
+        versions.add(version)
+    return versions
