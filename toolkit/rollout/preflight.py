@@ -1,0 +1,162 @@
+"""Tries an egg on the operator's machine before any node is touched: in a clean process, as Scrapyd would run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from toolkit.model.errors import EggError
+from toolkit.model.names import SpiderName
+from toolkit.rollout import spider_list
+from toolkit.rollout.child import Finished, clean_environ, run_child
+from toolkit.rollout.egg import Egg
+from toolkit.rollout.pythons import check_python, choose_python
+
+LIST_TIMEOUT_S = 60.0
+_GRACE_S = 3.0  # between the child's own time limit, at which it says where it hangs, and its end by force
+_TRACEBACK_LINES = 6
+_SHOWN_CHARS = 80
+_CANNOT = "the egg's spiders cannot be listed"
+
+
+def preflight(
+    root: Path, egg: Egg, *, environ: Mapping[str, str], timeout_s: float = LIST_TIMEOUT_S
+) -> tuple[SpiderName, ...]:
+    """Return the egg's spiders as the project's own Python lists them, or say why no node could run it.
+
+    Raises:
+        EggError: as `list_spiders` says, or the project's Python is one that it, or Scrapyd, cannot use.
+
+    """
+    python = choose_python(root, environ)
+    check_python(root, python)
+    return list_spiders(egg, root=root, python=python, timeout_s=timeout_s)
+
+
+def list_spiders(
+    egg: Egg, *, root: Path | None = None, python: Path | None = None, timeout_s: float = LIST_TIMEOUT_S
+) -> tuple[SpiderName, ...]:
+    """Return the names of the egg's spiders, sorted, as Scrapy's own spider loader finds them.
+
+    The egg is imported in a process of its own, in an empty folder, without the caller's `PYTHON*` and `SCRAPY_*`
+    variables; that process and what it started are gone afterwards if it overstays `timeout_s`. `root` is the project's
+    folder, which is only looked at to word a hint.
+
+    Raises:
+        EggError: a module cannot be imported (with file, line and the traceback's end), importing does not end, prints
+            or exits, two spiders share a name, or there are none.
+
+    """
+    chosen = python or choose_python(Path("/"), {})
+    with tempfile.TemporaryDirectory(prefix="crawlctl-preflight-") as folder:
+        work = Path(folder).resolve()
+        place, answer, empty = work / "project.egg", work / "answer.json", work / "empty"
+        place.write_bytes(egg.content)
+        empty.mkdir()
+        command: list[str | Path] = [chosen, Path(spider_list.__file__), place, answer, str(timeout_s)]
+        env = {**clean_environ(os.environ), "PYTHONIOENCODING": "UTF-8"}
+        try:
+            done = run_child(command, cwd=empty, env=env, timeout_s=timeout_s + _GRACE_S)
+        except OSError as error:
+            raise EggError(f"{_CANNOT}: {chosen} cannot be run: {error.strerror or error}") from error
+        said = json.loads(answer.read_text(encoding="utf-8")) if answer.is_file() else None
+        return _judge(said, done, _Wording(str(place), root, chosen), timeout_s)
+
+
+class _Wording:
+    """Words of one preflight: knows the egg's place, so that a file is named as the project names it."""
+
+    def __init__(self, egg: str, root: Path | None, python: Path) -> None:
+        self._prefix = f"{egg}/"
+        self.root = root
+        self.python = python
+
+    def shorten(self, text: str) -> str:
+        return text.replace(self._prefix, "")
+
+    def where(self, frames: list[tuple[str, int]]) -> str | None:
+        """Name the innermost line that is the project's own."""
+        for file, line in reversed(frames):
+            if file.startswith(self._prefix):
+                return f"{self.shorten(file)}, line {line}"
+        return None
+
+
+def _judge(said: dict[str, Any] | None, done: Finished, wording: _Wording, timeout_s: float) -> tuple[SpiderName, ...]:
+    if said is None:
+        raise _silent(done, wording, timeout_s)
+    if "no_scrapy" in said:
+        why = f"{wording.python} cannot import Scrapy: {said['no_scrapy']}"
+        raise EggError(f"{_CANNOT}: {why}", hint="install Scrapy there, or activate the project's environment")
+    if "error" in said:
+        raise _raised(said["error"], wording)
+    if done.stdout:
+        raise _printed(done.stdout, said["prints"], wording)
+    if said["doubles"]:
+        found = "; ".join(f"{name!r} is the name of {' and '.join(said['doubles'][name])}" for name in said["doubles"])
+        raise EggError(f"two spiders share one name: {found}", hint="give each spider a name of its own")
+    if not said["spiders"]:
+        modules = ", ".join(said["modules"]) or "nothing"
+        hint = "each spider is a subclass of scrapy.Spider with a `name`, in a module below SPIDER_MODULES"
+        raise EggError(f"the egg has no spiders; SPIDER_MODULES names {modules}", hint=hint)
+    for name in said["spiders"]:
+        if not isinstance(name, str) or name.splitlines() != [name]:
+            raise EggError(f"the spider name {name!r} is not one line of text, so Scrapyd could not list it")
+    return tuple(SpiderName(name) for name in said["spiders"])
+
+
+def _silent(done: Finished, wording: _Wording, timeout_s: float) -> EggError:
+    """Word the end of a process that left no answer: hung, ended by its own code, or by a signal."""
+    frames = [(file, int(line)) for file, line in re.findall(r'File "(.+?)", line (\d+) in', done.stderr)]
+    if done.code is None or "Timeout (" in done.stderr:
+        where = wording.where(frames[::-1])
+        at = f"; it was at {where}" if where else ""
+        hint = "a module must only define things while it is imported; the network and the database can wait"
+        return EggError(f"{_CANNOT}: importing them did not end within {timeout_s:g} s{at}", hint=hint)
+    how = f"was killed by signal {-done.code}" if done.code < 0 else f"ended with exit code {done.code}"
+    return EggError(f"{_CANNOT}: the process that imports them {how}\n{wording.shorten(done.last_lines)}".rstrip())
+
+
+def _raised(error: dict[str, Any], wording: _Wording) -> EggError:
+    where = wording.where([(file, line) for file, line in error["frames"]])
+    what = wording.shorten(error["text"])
+    lines = wording.shorten(error["traceback"]).rstrip().splitlines()[-_TRACEBACK_LINES:]
+    message = f"{_CANNOT}: {f'{where}: ' if where else ''}{what}\n" + "\n".join(f"  {line}" for line in lines)
+    return EggError(message, hint=_hint_for(error, wording))
+
+
+def _hint_for(error: dict[str, Any], wording: _Wording) -> str | None:
+    kind, module = error["kind"], error["module"]
+    if kind == "ModuleNotFoundError" and module:
+        return _hint_for_missing(str(module).partition(".")[0], wording)
+    if kind == "SystemExit":
+        return (
+            "a module must not end the process while it is imported; `if __name__ == '__main__':` keeps a script apart"
+        )
+    if kind in ("NotADirectoryError", "FileNotFoundError") and "project.egg" in error["text"]:
+        return "an egg is one zip file: read package data with pkgutil.get_data() or importlib.resources, not open()"
+    return None
+
+
+def _hint_for_missing(top: str, wording: _Wording) -> str:
+    root = wording.root
+    if root and (root / f"{top}.py").is_file():
+        return f"{top}.py lies beside scrapy.cfg, where only packages are packed: move it into the project's package"
+    if root and (root / top).is_dir() and not (root / top / "__init__.py").is_file():
+        return f"the folder {top} has no __init__.py, so it was not packed: add an empty one"
+    where = f"install {top} on the nodes and for {wording.python}"
+    return f"{where}, or name it in requirements.txt and use --include-dependencies"
+
+
+def _printed(text: str, prints: list[tuple[str, int]], wording: _Wording) -> EggError:
+    where = wording.where(prints[:1])
+    first = text.strip().splitlines()[0][:_SHOWN_CHARS] if text.strip() else ""
+    who = f"{where} prints" if where else "the project prints"
+    why = "and Scrapyd takes each line printed for a spider's name"
+    hint = "use logging instead of print, or print to sys.stderr"
+    return EggError(f"{who} {first!r} to standard output while it is imported, {why}", hint=hint)
