@@ -15,7 +15,7 @@ from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
 
-from toolkit.config import scrapyd_conf
+from toolkit.config.scrapyd_conf import render
 from toolkit.model.errors import ConfigurationError, MissingExtraError
 from toolkit.model.hosts import Host
 from toolkit.model.names import check_project
@@ -100,7 +100,7 @@ def ask(host: Host) -> Answer:
 
 
 def _node(host: Host, home: Path, environ: Mapping[str, str]) -> LocalServer:
-    text = scrapyd_conf.render(settings(host))
+    text = render(settings(host))
     return LocalServer(
         name=host.name,
         address=host.address,
