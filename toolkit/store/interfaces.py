@@ -1,7 +1,9 @@
 """What a shared store must promise; Redis (`redis_store.py`) and a local file (`local_store.py`) both keep it.
 
 Every operation is atomic: it is done whole or not at all, also when its caller dies half way. Every operation may raise
-`StoreUnreachableError`. Times are the store's own clock, aware and in UTC.
+`StoreUnreachableError`; where the answer to a write was lost, its message says that the write may have been done, and
+asking again is safe (if it was done, `add` answers with a conflict and `lock` that it is held). What is read may raise
+`StoreUnreadableError`. Times are the store's own clock, aware and in UTC. Any thread may call.
 """
 
 from __future__ import annotations
@@ -13,6 +15,12 @@ from typing import Protocol
 from toolkit.model.jobs import Job, JobFilter
 from toolkit.model.names import JobId, NodeName, ProjectName, VersionName
 from toolkit.model.releases import Release, Rollout, RolloutLock
+
+MAX_HISTORY = 200
+"""How many rollouts of a project are kept, the newest ones."""
+
+MAX_JOBS = 20_000
+"""How many jobs in a final state are kept, the newest ones by `scheduled_at`; unfinished ones are kept all."""
 
 
 class ReleaseStore(Protocol):
@@ -53,7 +61,7 @@ class ReleaseStore(Protocol):
     def activate(self, rollout: Rollout, lock: RolloutLock, *, held_by: Sequence[NodeName]) -> None:
         """Make `rollout.version` the active one, note the nodes proven to hold it, and append to the history.
 
-        This one write is the moment from which every schedule uses the version.
+        This one write is the moment from which every schedule uses the version. The same rollout twice is one.
 
         Raises:
             NotFoundError: no such release was recorded.
@@ -62,10 +70,10 @@ class ReleaseStore(Protocol):
         """
 
     def note(self, rollout: Rollout) -> None:
-        """Append a rollout that changed nothing (it failed, or was undone) to the history."""
+        """Append a rollout that changed nothing (it failed, or was undone) to the history; twice in a row is once."""
 
     def forget(self, project: ProjectName, version: VersionName, lock: RolloutLock) -> None:
-        """Remove a release that no node holds any more.
+        """Remove a release that no node holds any more; one that is not known is as good as removed.
 
         Raises:
             ConflictError: it is the active one, or the lock is no longer ours.
@@ -121,10 +129,10 @@ class JobStore(Protocol):
         """Return those of the jobs that are known, in one round trip."""
 
     def matching(self, prefix: str, *, limit: int = 20) -> Sequence[Job]:
-        """Return the jobs whose id begins with the prefix."""
+        """Return the jobs whose id begins with the prefix, in the order of their ids."""
 
     def recent(self, wanted: JobFilter, *, limit: int) -> Sequence[Job]:
-        """Return the jobs that pass the filter, newest first by `scheduled_at`."""
+        """Return the jobs that pass the filter, newest first by `scheduled_at`; those without one come last."""
 
     def unfinished(self) -> Sequence[Job]:
         """Return every job whose state is not final, oldest first."""

@@ -1,0 +1,139 @@
+"""The one door to Redis: connects, sends commands and scripts, and turns every failure into `StoreUnreachableError`.
+
+Loading the redis library takes longer than most commands take to run, so this module is imported only where there is a
+Redis to open (`open.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib import resources
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+from redis.sentinel import Sentinel
+
+from toolkit.model.hosts import Secret
+from toolkit.store.address import RedisAddress, parse_address
+from toolkit.store.refusals import store_error
+
+Argument = str | bytes | int
+
+
+def connect(url: Secret) -> redis.Redis:
+    """Return a client for the URL (its forms: `address.py`); nothing is sent yet.
+
+    It gives up connecting after 3 s and waiting for an answer after 5 s unless the URL says otherwise, and never
+    repeats a command by itself: a write whose answer was lost may have been done. Several threads may use it.
+
+    Raises:
+        ConfigurationError: the URL cannot be understood.
+
+    """
+    return _client(parse_address(url))
+
+
+class RedisDoor:
+    """One Redis as the store's rooms see it: commands and scripts in, plain values out, one kind of error.
+
+    Safe between threads. A connection that broke is made anew by the next call.
+
+    Raises:
+        ConfigurationError: the URL cannot be understood, or names TLS files that cannot be used.
+        StoreUnreachableError: from every method, saying where and why, never with a password.
+
+    """
+
+    def __init__(self, url: Secret) -> None:
+        self.address = parse_address(url)
+        self._client = _client(self.address)
+        self._scripts: dict[str, Any] = {}
+
+    def ask(self, *command: Argument) -> Any:
+        """Send one command and return its answer as redis-py shapes it, bytes as text."""
+        with self._translated():
+            return self._client.execute_command(*command)  # type: ignore[no-untyped-call]
+
+    def ask_together(self, *commands: Sequence[Argument]) -> list[Any]:
+        """Send several commands in one round trip; no other client's command comes between them (MULTI/EXEC)."""
+        with self._translated(), self._client.pipeline(transaction=True) as pipeline:
+            for command in commands:
+                pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
+            return list(pipeline.execute())
+
+    def run(self, script: str, *, keys: Sequence[str], args: Sequence[Argument]) -> Any:
+        """Run `lua/<script>.lua` by its digest; a server that does not know it (restart, SCRIPT FLUSH) is sent it."""
+        with self._translated():
+            if script not in self._scripts:
+                self._scripts[script] = self._client.register_script(_source(script))
+            return self._scripts[script](keys=keys, args=args)
+
+    def now(self) -> datetime:
+        """Return Redis' own time (TIME)."""
+        seconds, microseconds = self.ask("TIME")
+        return datetime.fromtimestamp(int(seconds), UTC).replace(microsecond=int(microseconds))
+
+    def close(self) -> None:
+        """Close the connections; the next call would make a new one."""
+        self._client.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        except (RedisError, OSError) as error:
+            raise store_error(error, self.address, waited_s=time.monotonic() - began) from error
+
+
+def _source(script: str) -> str:
+    return resources.files("toolkit.store").joinpath("lua", f"{script}.lua").read_text(encoding="utf-8")
+
+
+def _client(address: RedisAddress) -> redis.Redis:
+    options: dict[str, Any] = {
+        "db": address.db,
+        "username": address.username,
+        "password": address.password.reveal() if address.password else None,
+        "socket_timeout": address.answer_timeout_s,
+        "socket_connect_timeout": address.connect_timeout_s,
+        "retry": Retry(NoBackoff(), 0),
+        "protocol": 2,
+        "decode_responses": True,
+        # A body that is no UTF-8 must come through, so that the wire format refuses it by name.
+        "encoding_errors": "replace",
+    }
+    if address.socket_path is not None:
+        options["unix_socket_path"] = address.socket_path
+    if address.tls is not None:
+        options |= {"ssl": True, **_tls(address.tls)}
+    if address.service is not None:
+        return _master(address, options)
+    if address.hosts:
+        options["host"], options["port"] = address.hosts[0]
+    return redis.Redis(**options)
+
+
+def _master(address: RedisAddress, options: dict[str, Any]) -> redis.Redis:
+    to_sentinel = options | {
+        "db": 0,
+        "username": address.sentinel_username,
+        "password": address.sentinel_password.reveal() if address.sentinel_password else None,
+        "socket_timeout": address.connect_timeout_s,
+    }
+    sentinel = Sentinel(list(address.hosts), sentinel_kwargs=to_sentinel, **options)  # type: ignore[no-untyped-call]
+    master: redis.Redis = sentinel.master_for(address.service)  # type: ignore[no-untyped-call]
+    return master
+
+
+def _tls(options: Mapping[str, str]) -> dict[str, Any]:
+    chosen: dict[str, Any] = dict(options)
+    if "ssl_check_hostname" in chosen:
+        chosen["ssl_check_hostname"] = chosen["ssl_check_hostname"].lower() not in {"0", "no", "false"}
+    return chosen

@@ -1,0 +1,52 @@
+"""The shared memory of a cluster without Redis: one file, shared by the processes of this machine."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from toolkit.store.interfaces import MAX_JOBS
+from toolkit.store.keys import DEFAULT_CLUSTER, Keys
+from toolkit.store.local_file import LocalFile
+from toolkit.store.local_jobs import LocalJobs
+from toolkit.store.local_releases import LocalReleases
+
+
+class LocalStore:
+    """Keeps what `Store` promises. Opening it makes folder and file where they are not there yet.
+
+    Raises:
+        ConfigurationError: the cluster's name cannot be used.
+        StoreUnreachableError: the file cannot be made, read or written.
+
+    """
+
+    def __init__(self, folder: Path, *, cluster: str = DEFAULT_CLUSTER, max_jobs: int = MAX_JOBS) -> None:
+        self._file = LocalFile(folder / f"store-{Keys(cluster).cluster}.sqlite3")
+        self._releases = LocalReleases(self._file)
+        self._jobs = LocalJobs(self._file, max_jobs=max_jobs)
+        with self._file.reading():
+            """Opening it shows at once whether it can be used."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._file.path
+
+    @property
+    def releases(self) -> LocalReleases:
+        """The releases of each project."""
+        return self._releases
+
+    @property
+    def jobs(self) -> LocalJobs:
+        """The jobs scheduled through crawlctl."""
+        return self._jobs
+
+    def now(self) -> datetime:
+        """Return this machine's time."""
+        return datetime.now(UTC)
+
+    def close(self) -> None:
+        """Close the file; twice is harmless."""
+        self._file.close()

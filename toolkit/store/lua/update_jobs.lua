@@ -1,0 +1,20 @@
+-- Replace the records of known jobs; a job in a final state is not replaced by a record whose state is not final.
+-- KEYS: jobs unfinished final
+-- ARGV: for each job: id, score, is_final ("1" or "0"), job (JSON)
+-- RETURNS: how many were replaced
+local jobs, unfinished, final = KEYS[1], KEYS[2], KEYS[3]
+local replaced = 0
+
+for at = 1, #ARGV, 4 do
+  local id, score, is_final, job = ARGV[at], ARGV[at + 1], ARGV[at + 2] == "1", ARGV[at + 3]
+  local was_final = redis.call("ZSCORE", final, id)
+  if redis.call("HEXISTS", jobs, id) == 1 and (is_final or not was_final) then
+    redis.call("HSET", jobs, id, job)
+    if is_final then
+      redis.call("ZREM", unfinished, id)
+    end
+    redis.call("ZADD", is_final and final or unfinished, score, id)
+    replaced = replaced + 1
+  end
+end
+return replaced

@@ -1,0 +1,116 @@
+"""The job records of one cluster in Redis: bodies in one hash, found by three sorted sets of ids (`keys.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from toolkit.model.jobs import Job, JobFilter
+from toolkit.model.names import JobId
+from toolkit.store import refusing, wire
+from toolkit.store.connect import RedisDoor
+from toolkit.store.interfaces import MAX_JOBS
+from toolkit.store.keys import Keys
+from toolkit.store.ordering import microseconds, scheduled_us
+
+BODIES_A_CALL = 500
+
+
+class RedisJobs:
+    """Keeps what `JobStore` promises; `max_jobs` bounds the records in a final state."""
+
+    def __init__(self, door: RedisDoor, keys: Keys, *, max_jobs: int = MAX_JOBS) -> None:
+        self._door = door
+        self._keys = keys
+        self._max_jobs = max_jobs
+
+    def add(self, jobs: Sequence[Job]) -> None:
+        """See `JobStore.add`."""
+        refusing.check_ids_differ(jobs)
+        if not jobs:
+            return
+        keys = self._keys
+        verdict = self._door.run(
+            "add_jobs",
+            keys=[keys.jobs, keys.unfinished_jobs, keys.final_jobs, keys.job_ids],
+            args=[self._max_jobs, *_arguments(jobs)],
+        )
+        if verdict[0] == "known":
+            raise refusing.job_known(JobId(verdict[1]))
+
+    def update(self, jobs: Sequence[Job]) -> None:
+        """See `JobStore.update`."""
+        keys = self._keys
+        if jobs:
+            self._door.run(
+                "update_jobs", keys=[keys.jobs, keys.unfinished_jobs, keys.final_jobs], args=_arguments(jobs)
+            )
+
+    def get(self, job_id: JobId) -> Job | None:
+        """See `JobStore.get`."""
+        body = self._door.ask("HGET", self._keys.jobs, job_id)
+        return None if body is None else wire.read_job(body)
+
+    def get_many(self, job_ids: Sequence[JobId]) -> Mapping[JobId, Job]:
+        """See `JobStore.get_many`."""
+        if not job_ids:
+            return {}
+        bodies = self._door.ask("HMGET", self._keys.jobs, *job_ids)
+        jobs = (wire.read_job(body) for body in bodies if body is not None)
+        return {job.id: job for job in jobs}
+
+    def matching(self, prefix: str, *, limit: int = 20) -> Sequence[Job]:
+        """See `JobStore.matching`."""
+        if limit < 1:
+            return ()
+        start = prefix.encode(errors="replace")
+        # The byte \xff is greater than any of UTF-8, so it ends what begins with the prefix.
+        ids = self._door.ask("ZRANGEBYLEX", self._keys.job_ids, b"[" + start, b"(" + start + b"\xff", "LIMIT", 0, limit)
+        return tuple(self._bodies(ids))
+
+    def recent(self, wanted: JobFilter, *, limit: int) -> Sequence[Job]:
+        """See `JobStore.recent`. One round trip for the ids, one for each 500 records until enough passed."""
+        if limit < 1:
+            return ()
+        return tuple(
+            islice((job for job in self._bodies(self._newest_ids(wanted, limit)) if wanted.admits(job)), limit)
+        )
+
+    def unfinished(self) -> Sequence[Job]:
+        """See `JobStore.unfinished`."""
+        ids = self._door.ask("ZRANGE", self._keys.unfinished_jobs, 0, -1)
+        return tuple(job for job in self._bodies(ids) if not job.state.is_final)
+
+    def _newest_ids(self, wanted: JobFilter, limit: int) -> list[str]:
+        """Return the ids of all that may pass the filter, newest first; without a filter no more than `limit`."""
+        indexes = self._indexes(wanted)
+        oldest = 0 if wanted.since is None else max(0, microseconds(wanted.since))
+        cut = ("LIMIT", 0, limit) if wanted == JobFilter() else ()
+        commands: list[tuple[str | int, ...]] = [
+            ("ZREVRANGEBYSCORE", index, "+inf", oldest, "WITHSCORES", *cut) for index in indexes
+        ]
+        if oldest:
+            # What was never given a time is asked for apart: the filter lets it through.
+            commands += [("ZREVRANGEBYSCORE", index, 0, 0, "WITHSCORES") for index in indexes]
+        found: set[tuple[float, str]] = set()
+        for answer in self._door.ask_together(*commands):
+            found.update(zip(map(float, answer[1::2]), answer[::2], strict=True))
+        return [job_id for _, job_id in sorted(found, reverse=True)]
+
+    def _indexes(self, wanted: JobFilter) -> list[str]:
+        finals = {state.is_final for state in wanted.states} or {True, False}
+        return [self._keys.final_jobs if is_final else self._keys.unfinished_jobs for is_final in sorted(finals)]
+
+    def _bodies(self, ids: Sequence[str]) -> Iterator[Job]:
+        """Yield the records of the ids, in their order; one that was dropped meanwhile is left out."""
+        for start in range(0, len(ids), BODIES_A_CALL):
+            bodies = self._door.ask("HMGET", self._keys.jobs, *ids[start : start + BODIES_A_CALL])
+            yield from (wire.read_job(body) for body in bodies if body is not None)
+
+
+def _arguments(jobs: Sequence[Job]) -> list[str | int]:
+    return [
+        argument
+        for job in jobs
+        for argument in (job.id, scheduled_us(job), "1" if job.state.is_final else "0", wire.write_job(job))
+    ]

@@ -1,0 +1,51 @@
+"""A cluster's shared memory in Redis: the door, the key names, and the two rooms behind them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from toolkit.model.hosts import Secret
+from toolkit.store.connect import RedisDoor
+from toolkit.store.interfaces import MAX_JOBS
+from toolkit.store.keys import DEFAULT_CLUSTER, Keys
+from toolkit.store.redis_jobs import RedisJobs
+from toolkit.store.redis_releases import RedisReleases
+
+
+class RedisStore:
+    """Keeps what `Store` promises. Opening it asks the server once, so that a wrong password is told at once.
+
+    Raises:
+        ConfigurationError: the URL or the cluster's name cannot be used.
+        StoreUnreachableError: the server does not answer, or refuses.
+
+    """
+
+    def __init__(self, url: Secret, *, cluster: str = DEFAULT_CLUSTER, max_jobs: int = MAX_JOBS) -> None:
+        keys = Keys(cluster)
+        self._door = RedisDoor(url)
+        self._releases = RedisReleases(self._door, keys)
+        self._jobs = RedisJobs(self._door, keys, max_jobs=max_jobs)
+        try:
+            self._door.ask("PING")
+        except BaseException:
+            self._door.close()
+            raise
+
+    @property
+    def releases(self) -> RedisReleases:
+        """The releases of each project."""
+        return self._releases
+
+    @property
+    def jobs(self) -> RedisJobs:
+        """The jobs scheduled through crawlctl."""
+        return self._jobs
+
+    def now(self) -> datetime:
+        """Return Redis' own time."""
+        return self._door.now()
+
+    def close(self) -> None:
+        """Close the connections; twice is harmless."""
+        self._door.close()

@@ -1,0 +1,63 @@
+"""The words with which every back end refuses a write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolkit.model.errors import ConflictError, LockHeldError, NotFoundError
+from toolkit.model.jobs import Job
+from toolkit.model.names import JobId, ProjectName, VersionName
+from toolkit.model.releases import RolloutLock
+
+
+def lock_held(lock: RolloutLock) -> LockHeldError:
+    """Say who holds the lock that was asked for."""
+    return LockHeldError(lock.project, who=lock.who, since=lock.since, why=lock.why)
+
+
+def lock_lost(lock: RolloutLock) -> ConflictError:
+    """Say that the lock under which the write was tried has expired or was stolen."""
+    return ConflictError(
+        f"{lock.project}: the lock taken by {lock.who} ({lock.why}) has expired or was stolen; nothing was changed",
+        hint=f"crawlctl releases {lock.project}",
+    )
+
+
+def other_bytes(project: ProjectName, version: VersionName) -> ConflictError:
+    """Say that the version already means something else."""
+    return ConflictError(
+        f"{project} {version} is known with other bytes; a version never changes its meaning",
+        hint="deploy under another --version",
+    )
+
+
+def no_such_release(project: ProjectName, version: VersionName) -> NotFoundError:
+    """Say that the release was never recorded, or forgotten."""
+    return NotFoundError(f"{project} has no release {version}", hint=f"crawlctl releases {project}")
+
+
+def release_is_active(project: ProjectName, version: VersionName) -> ConflictError:
+    """Say that the release may not be forgotten."""
+    return ConflictError(
+        f"{project} {version} is the active release and cannot be forgotten",
+        hint=f"make another one active first: crawlctl rollback {project}",
+    )
+
+
+def job_known(job_id: JobId) -> ConflictError:
+    """Say that the job id is taken."""
+    return ConflictError(f"job {job_id} is known already; no job was added", hint="leave --id out to get a new one")
+
+
+def check_ids_differ(jobs: Sequence[Job]) -> None:
+    """Refuse new jobs that share an id.
+
+    Raises:
+        ConflictError: two of them have the same.
+
+    """
+    seen: set[JobId] = set()
+    for job in jobs:
+        if job.id in seen:
+            raise job_known(job.id)
+        seen.add(job.id)
