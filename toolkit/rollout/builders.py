@@ -128,9 +128,9 @@ def _has_own_setup_cfg(root: Path) -> bool:
         return False
     parser = configparser.RawConfigParser(strict=False)
     try:
-        parser.read_string(read_file(path, name="setup.cfg").decode())
+        parser.read_string(read_file(path, name="setup.cfg").decode(), source="setup.cfg")
     except (configparser.Error, UnicodeDecodeError) as error:
-        raise EggError(f"{path} cannot be read: {error}") from error
+        raise EggError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
     return parser.has_section("options") or parser.has_section("metadata")
 
 

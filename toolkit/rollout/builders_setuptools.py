@@ -6,13 +6,14 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from toolkit.model.errors import EggError
 from toolkit.rollout.builders import BuildStyle, read_pyproject
 from toolkit.rollout.builders_archive import contents_of_egg
-from toolkit.rollout.child import clean_environ, run_child
+from toolkit.rollout.child import Finished, clean_environ, run_child
 from toolkit.rollout.tree import Contents, copy_tree
 
 BUILD_TIMEOUT_S = 600.0
@@ -37,8 +38,7 @@ def build_with_scrapyd_client(root: Path, *, settings_module: str) -> Contents:
         command: list[str | Path] = [sys.executable, "-P", "-m", "scrapyd_client.deploy", "--debug", "--build-egg", egg]
         done = run_child(command, cwd=source, env=build_environ(scratch), timeout_s=BUILD_TIMEOUT_S)
         if done.code != 0 or not egg.is_file():
-            why = f"took longer than {BUILD_TIMEOUT_S:.0f} s" if done.code is None else "failed"
-            raise EggError(f"{root.name} cannot be built: its setup.py {why}:\n{done.last_lines}")
+            raise _failure(root, source, done)
         return contents_of_egg(egg, builder=BuildStyle.SCRAPYD_CLIENT, left_out=left_out)
 
 
@@ -58,6 +58,16 @@ def build_environ(scratch: Path) -> dict[str, str]:
         "PDM_BUILD_SCM_VERSION": "1.0",
         "POETRY_DYNAMIC_VERSIONING_BYPASS": "1.0",
     }
+
+
+def _failure(root: Path, source: Path, done: Finished) -> EggError:
+    if done.code is None:
+        return EggError(f"{root.name} cannot be built: its setup.py did not end within {BUILD_TIMEOUT_S:.0f} s")
+    # scrapyd-client dies of the failure of the script that it ran, at length; the script's own words come before.
+    said, _, traceback = done.stderr.rpartition("Traceback (most recent call last):")
+    words = replace(done, stderr=said) if said.strip() and "scrapyd_client" in traceback else done
+    lines = words.last_lines.replace(f"{source}{os.sep}", "")
+    return EggError(f"{root.name} cannot be built: its setup.py failed:\n{lines}")
 
 
 def _complete(source: Path, settings_module: str) -> None:

@@ -21,7 +21,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from toolkit.model.errors import EggError
-from toolkit.rollout.child import run_child
+from toolkit.rollout.child import clean_environ, run_child
 from toolkit.rollout.tree import copy_tree, read_file
 
 _INSTALL_TIMEOUT_S = 900.0
@@ -89,7 +89,7 @@ def _install(source: Path, target: Path, python: Path) -> None:
     else:
         command = [python, "-m", "pip", "install", "--quiet", "--no-compile", "--no-input", "--target", target]
         command += ["--disable-pip-version-check", "--no-warn-script-location"]
-    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {**clean_environ(os.environ), "PYTHONDONTWRITEBYTECODE": "1"}
     done = run_child([*command, "-r", "requirements.txt"], cwd=source, env=env, timeout_s=_INSTALL_TIMEOUT_S)
     if done.code == 0:
         return

@@ -161,9 +161,9 @@ def _entry_points(text: str, settings_module: str, *, name: str = "the built egg
     parser = configparser.RawConfigParser(delimiters=("=",), strict=False)
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # names keep their case
     try:
-        parser.read_string(text)
+        parser.read_string(text, source="entry_points.txt")
     except configparser.Error as error:
-        raise EggError(f"the entry points of {name} cannot be read: {error}") from error
+        raise EggError(f"the entry points of {name} cannot be read: {' '.join(str(error).split())}") from error
     found = parser.get("scrapy", "settings", fallback=settings_module).partition(":")[0].partition("[")[0].strip()
     groups = {group: dict(parser.items(group)) for group in parser.sections()}
     groups["scrapy"] = {**groups.get("scrapy", {}), "settings": found}
