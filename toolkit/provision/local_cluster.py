@@ -102,7 +102,7 @@ def _start_redis(
             server.stop()
             return LocalProcess(redis_server.NAME, wanted.place, "unchanged", None, "a Redis that was there already")
         if answer is Answer.UNAUTHORIZED:
-            holder = ports.listener(wanted.port) or "a Redis"
+            holder = ports.listener(wanted.address, wanted.port) or "a Redis"
             raise ConfigurationError(
                 f"{holder} answers on {wanted.place} and wants another password",
                 hint="put its password into the inventory's redis URL, or another port",

@@ -70,9 +70,7 @@ class LocalServer:
         return f"{self.address}:{self.port}"
 
 
-def start(
-    server: LocalServer, *, cancelled: threading.Event | None = None, ready_within_s: float = READY_WITHIN_S
-) -> LocalProcess:
+def start(server: LocalServer, *, cancelled: threading.Event | None = None) -> LocalProcess:
     """Start the server unless it runs as described; idempotent. One that runs with other files is started anew.
 
     What does not come up is ended again. `cancelled`, once set, ends the wait.
@@ -87,12 +85,12 @@ def start(
     record = server.home / RECORD
     kept = processes.find(record)
     if kept and _is_described(server):
-        _wait_for_old(server, kept, stop_waiting, ready_within_s)
+        _wait_for_old(server, kept, stop_waiting)
         return LocalProcess(server.name, server.place, "unchanged", kept.pid)
     ended = processes.stop(kept, grace_s=GRACE_S) if kept else processes.end_orphans(record, grace_s=GRACE_S)
     _check_gone(server.name, ended)
     ports.check_free(server.address, server.port, who=server.name)
-    fresh = _launch(server, record, stop_waiting, ready_within_s)
+    fresh = _launch(server, record, stop_waiting)
     if kept:
         return LocalProcess(server.name, server.place, "restarted", fresh.pid, "its configuration changed")
     note = f"ended {len(ended.gone)} that its predecessor left behind" if ended.gone else ""
@@ -128,14 +126,14 @@ def _files(server: LocalServer) -> dict[str, str]:
     return {**server.files, ADDRESS: f"{server.place}\n"}
 
 
-def _launch(server: LocalServer, record: Path, cancelled: threading.Event, ready_within_s: float) -> processes.Kept:
+def _launch(server: LocalServer, record: Path, cancelled: threading.Event) -> processes.Kept:
     for name, text in _files(server).items():
         private_files.write(server.home / name, text)
     log = server.home / server.log_name
     since = processes.log_size(log)
     kept = processes.start(server.argv, cwd=server.home, log=log, env=server.env, record=record)
     try:
-        _wait_for_new(server, kept, cancelled, time.monotonic() + ready_within_s, since)
+        _wait_for_new(server, kept, cancelled, time.monotonic() + READY_WITHIN_S, since)
     except BaseException:
         processes.stop(kept, grace_s=GRACE_S)
         private_files.remove(server.home / ADDRESS)
@@ -161,8 +159,8 @@ def _wait_for_new(
         cancelled.wait(_PAUSE_S)
 
 
-def _wait_for_old(server: LocalServer, kept: processes.Kept, cancelled: threading.Event, ready_within_s: float) -> None:
-    deadline = time.monotonic() + ready_within_s
+def _wait_for_old(server: LocalServer, kept: processes.Kept, cancelled: threading.Event) -> None:
+    deadline = time.monotonic() + READY_WITHIN_S
     while server.ask() is not Answer.OURS:
         try:
             _check_time(server, cancelled, deadline)
@@ -188,7 +186,7 @@ def _death(server: LocalServer, since: int) -> ConfigurationError:
     log = server.home / server.log_name
     words = processes.last_lines(log, since=since)
     if "Address already in use" in words or "CannotListenError" in words:
-        holder = ports.listener(server.port) or "another process"
+        holder = ports.listener(server.address, server.port) or "another process"
         return ConfigurationError(
             f"{server.name} cannot listen on {server.place}: {holder} has that port",
             hint=f"end that process, or give {server.name} another port in the inventory",

@@ -9,6 +9,8 @@ import socket
 from toolkit.model.errors import ConfigurationError
 from toolkit.provision.processes import load_psutil
 
+_ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - compared with, never bound
+
 
 def check_free(address: str, port: int, *, who: str) -> None:
     """Return if a server could listen there; `who` is the one that wants to.
@@ -31,21 +33,23 @@ def check_free(address: str, port: int, *, who: str) -> None:
             raise _refusal(error, address, port, who) from error
 
 
-def listener(port: int) -> str | None:
-    """Return who listens on the port, as `name (pid 123)`; `None` if the system does not tell."""
+def listener(address: str, port: int) -> str | None:
+    """Return who listens there, as `name (pid 123)`; `None` if the system does not tell."""
     psutil = load_psutil()
     with contextlib.suppress(psutil.Error, OSError):
-        for connection in psutil.net_connections(kind="tcp"):
-            is_listening = connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
-            if is_listening and connection.pid:
-                return f"{psutil.Process(connection.pid).name()} (pid {connection.pid})"
+        found = [c for c in psutil.net_connections(kind="tcp") if c.status == psutil.CONN_LISTEN and c.pid]
+        same_port = [connection for connection in found if connection.laddr.port == port]
+        # The same port of another address is somebody else's, unless no name matches as it is written.
+        same_place = [connection for connection in same_port if connection.laddr.ip in {address, *_ANY_ADDRESS}]
+        for connection in same_place or same_port:
+            return f"{psutil.Process(connection.pid).name()} (pid {connection.pid})"
     return None
 
 
 def _refusal(error: OSError, address: str, port: int, who: str) -> ConfigurationError:
     place = f"{address}:{port}"
     if error.errno == errno.EADDRINUSE:
-        holder = listener(port) or "another process"
+        holder = listener(address, port) or "another process"
         return ConfigurationError(
             f"{who} cannot listen on {place}: {holder} has that port",
             hint=f"end that process, or give {who} another port in the inventory",
