@@ -84,7 +84,7 @@ def _read_group(
     known_hosts: Mapping[NodeName, HostDraft],
     known_groups: Mapping[str, Place],
 ) -> GroupDraft:
-    parts = {e.key: e.value for e in reader.known_entries(entry.value, keys(Scope.GROUP), what=f"group {entry.key}")}
+    parts = {e.key: e for e in reader.known_entries(entry.value, keys(Scope.GROUP), what=f"group {entry.key}")}
     if "hosts" not in parts and "children" not in parts:
         reader.document.blame(entry.place, f"group {entry.key!r} is empty: it names neither hosts nor children")
     hosts: dict[NodeName, None] = {}
@@ -98,19 +98,20 @@ def _read_group(
             reader.document.blame(place, f"{text!r} is a host: name it under hosts of group {entry.key!r}")
         else:
             reader.document.blame(place, f"no group {text!r}{did_you_mean(text, known_groups)}")
-    variables = reader.variables(parts["vars"], what="vars") if "vars" in parts else {}
+    variables = reader.variables(parts["vars"].value, what="vars") if "vars" in parts else {}
     return GroupDraft(entry.key, entry.place, tuple(hosts), children, variables)
 
 
-def _names(document: Document, node: yaml.Node | None, *, what: str) -> Iterator[tuple[str, Place]]:
-    if node is None:
+def _names(document: Document, entry: Entry | None, *, what: str) -> Iterator[tuple[str, Place]]:
+    if entry is None:
         return
-    if not isinstance(node, yaml.SequenceNode):
-        document.blame(node, f"{what} are a list of names" + (", and it is empty" if is_null(node) else ""))
+    if is_null(entry.value) or entry.value.value == []:
+        document.blame(entry.place, f"the list of {what} is empty")
         return
-    if not node.value:
-        document.blame(node, f"the list of {what} is empty")
-    for each in node.value:
+    if not isinstance(entry.value, yaml.SequenceNode):
+        document.blame(entry.value, f"{what} are a list of names")
+        return
+    for each in entry.value.value:
         text = text_of(each)
         if text is None:
             document.blame(each, f"{what} are a list of names")

@@ -12,8 +12,9 @@ from toolkit.model.errors import ConfigurationError
 MAX_NAMES = 10_000
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 NAME_WORDS = "letters, digits, '_', '-' and '.', and a letter or digit first"
-_MAX_CHARS = 200
+MAX_CHARS = 200
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+RANGE_PATTERN = r"[0-9]{1,9}:[0-9]{1,9}|[a-z]:[a-z]|[A-Z]:[A-Z]"
 _NUMBERS = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
 _LETTERS = re.compile(r"[a-z]:[a-z]|[A-Z]:[A-Z]")
 
@@ -41,7 +42,7 @@ def expand(name: str) -> tuple[str, ...]:
         raise ConfigurationError(f"{name} has a bracket without its partner; a range is written [1:9] or [a:f]")
     names = tuple(_joined(pieces[::2], chosen) for chosen in product(*ranges))
     for each in names:
-        if not NAME.fullmatch(each) or len(each) > _MAX_CHARS:
+        if not NAME.fullmatch(each) or len(each) > MAX_CHARS:
             raise ConfigurationError(f"{each!r} is no name of a host or group: {NAME_WORDS}")
     return names
 

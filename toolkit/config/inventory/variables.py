@@ -22,8 +22,8 @@ Variables = Mapping[str, Value]
 
 LABELS = "labels"
 LABEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
-_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_KINDS = ("env", "file", "command")
+VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+KINDS = ("env", "file", "command")
 _REFERENCE_WORDS = "{env: NAME}, {env: NAME, default: VALUE}, {file: PATH} or {command: [PROGRAM, ARGUMENT]}"
 _SECTIONS = ("ssh",)
 
@@ -52,7 +52,7 @@ class ValueReader:
         try:
             return self._read(wanted, entry.value)
         except ConfigurationError as error:
-            self.document.blame(entry.value, str(error))
+            self.document.blame(entry.place if is_null(entry.value) else entry.value, str(error))
             return {}
 
     def known_entries(self, node: yaml.Node, known: tuple[str, ...], *, what: str) -> tuple[Entry, ...]:
@@ -98,11 +98,11 @@ class ValueReader:
 
     def _reference(self, wanted: Option, node: yaml.MappingNode) -> Variables:
         entries = {entry.key: entry for entry in self.document.entries(node, what=wanted.name)}
-        kinds = [kind for kind in _KINDS if kind in entries]
+        kinds = [kind for kind in KINDS if kind in entries]
         allowed = (*kinds, "default") if kinds == ["env"] else tuple(kinds)
         if len(kinds) != 1:
-            wrong = next((key for key in entries if key not in _KINDS), "")
-            near = did_you_mean(wrong, _KINDS) if wrong else ""
+            wrong = next((key for key in entries if key not in KINDS), "")
+            near = did_you_mean(wrong, KINDS) if wrong else ""
             raise ConfigurationError(f"{wanted.name} is one value, or comes from {_REFERENCE_WORDS}{near}")
         for key, entry in entries.items():
             if key not in allowed:
@@ -116,7 +116,7 @@ class ValueReader:
 
     def _from_environment(self, wanted: Option, entries: Mapping[str, Entry]) -> Variables:
         name = text_of(entries["env"].value)
-        if name is None or not _VARIABLE_NAME.fullmatch(name):
+        if name is None or not VARIABLE_NAME.fullmatch(name):
             raise ConfigurationError(f"{wanted.name} from env wants the name of an environment variable")
         # Read even if it is not needed now: a wrong default should not wait for the day when it is.
         fallback = self.value(wanted, entries["default"]) if "default" in entries else None
