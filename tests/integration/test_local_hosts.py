@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +21,7 @@ from support.processes import quiet_environment
 from support.waiting import wait_until
 
 from toolkit.config.inventory import Inventory
-from toolkit.model.errors import ConfigurationError, RefusedError, UsageError
+from toolkit.model.errors import ConfigurationError, MissingExtraError, RefusedError, UsageError
 from toolkit.model.hosts import Host, Secret
 from toolkit.model.names import NodeName
 from toolkit.model.outcomes import Outcome, Outcomes
@@ -361,4 +362,12 @@ def test_a_folder_that_is_not_ours_to_write_is_named(laptop: Laptop) -> None:
 
 def test_down_in_a_folder_that_never_was_does_nothing(laptop: Laptop) -> None:
     assert len(laptop.down()) == 0
+    assert not laptop.state.exists()
+
+
+def test_without_psutil_nothing_is_begun(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
+    laptop.has_nodes(1)
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    with pytest.raises(MissingExtraError):
+        laptop.up()
     assert not laptop.state.exists()

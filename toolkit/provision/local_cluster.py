@@ -13,7 +13,7 @@ from toolkit.model.errors import ConfigurationError, CrawlctlError
 from toolkit.model.hosts import Host, Secret
 from toolkit.model.names import NodeName
 from toolkit.model.outcomes import Outcome, Outcomes
-from toolkit.provision import local_nodes, local_servers, ports, private_files, redis_server
+from toolkit.provision import local_nodes, local_servers, ports, private_files, processes, redis_server
 from toolkit.provision.credentials import (
     NODES_FOLDER,
     REDIS_FOLDER,
@@ -44,10 +44,12 @@ def up(
     soon as it is known, in the caller's thread. Interrupted, it stops what it had started and raises on.
 
     Raises:
+        MissingExtraError: psutil is not installed.
         ConfigurationError: the folder or the password in it cannot be used.
         RefusedError: another `up` or `down` is at work in the folder.
 
     """
+    processes.load_psutil()
     home = folder.resolve()
     with private_files.one_at_a_time(home, doing="up"):
         password = local_password(home)
@@ -71,12 +73,14 @@ def down(
     what survives even that is an outcome. The data stay.
 
     Raises:
+        MissingExtraError: psutil is not installed.
         RefusedError: another `up` or `down` is at work in the folder.
 
     """
     home = folder.resolve()
     if not home.is_dir():
         return Outcomes(())
+    processes.load_psutil()
     with private_files.one_at_a_time(home, doing="down"):
         return _stop_all(_known_nodes(home), home, with_redis=True, grace_s=grace_s, on_progress=on_progress)
 

@@ -87,6 +87,9 @@ def start(server: LocalServer, *, cancelled: threading.Event | None = None) -> L
     if kept and _is_described(server):
         _wait_for_old(server, kept, stop_waiting)
         return LocalProcess(server.name, server.place, "unchanged", kept.pid)
+    if private_files.read(server.home / ADDRESS) != f"{server.place}\n":
+        # Before anything is ended: a node that is to move keeps its place if the new one is taken.
+        ports.check_free(server.address, server.port, who=server.name)
     ended = processes.stop(kept, grace_s=GRACE_S) if kept else processes.end_orphans(record, grace_s=GRACE_S)
     _check_gone(server.name, ended)
     ports.check_free(server.address, server.port, who=server.name)

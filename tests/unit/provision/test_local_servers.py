@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -67,6 +68,16 @@ def test_another_text_in_its_files_starts_it_anew(home: Path) -> None:
     assert second.pid != first.pid
     assert (home / "server.conf").read_text() == "one = 2\n"
     assert (home / "server.conf").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_server_that_is_to_move_to_a_taken_port_stays_where_it_is(home: Path) -> None:
+    server = a_server(home)
+    local_servers.start(server)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1:{port}"):
+            local_servers.start(replace(server, port=port))
+    assert local_servers.start(server).action == "unchanged"
 
 
 def test_a_death_at_start_is_told_with_its_last_words_and_what_to_do(home: Path) -> None:
