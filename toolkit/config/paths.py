@@ -28,6 +28,18 @@ def sample_file(name: str) -> Path:
     )
 
 
+def closest_file(name: str, *, start: Path) -> Path | None:
+    """Return the file of this name in `start` or the nearest folder above; one that may not be looked into has none."""
+    for folder in (start, *start.absolute().parents):
+        try:
+            if (folder / name).is_file():
+                return folder / name
+        except OSError:
+            # Folders above may be closed to this user, and what is above them may not.
+            continue
+    return None
+
+
 def state_folder(inventory_path: Path, environ: Mapping[str, str]) -> Path:
     """Return the folder for what local nodes keep: $CRAWLCTL_STATE, else `.crawlctl` beside the inventory.
 

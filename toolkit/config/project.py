@@ -8,6 +8,7 @@ from configparser import ConfigParser, Error, InterpolationError
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit.config.paths import closest_file
 from toolkit.model.errors import ProjectError, UsageError
 from toolkit.model.names import ProjectName, check_project
 
@@ -80,10 +81,10 @@ def _closest(start: Path) -> Path:
         raise ProjectError(f"the project's folder {start} does not exist", hint=_HINT)
     if folder.name == CFG_NAME and folder.is_file():
         return folder
-    for candidate in (folder / CFG_NAME, *(parent / CFG_NAME for parent in folder.parents)):
-        if candidate.is_file():
-            return candidate
-    raise ProjectError(f"there is no Scrapy project ({CFG_NAME}) in {start} or above", hint=_HINT)
+    found = closest_file(CFG_NAME, start=folder)
+    if found is None:
+        raise ProjectError(f"there is no Scrapy project ({CFG_NAME}) in {start} or above", hint=_HINT)
+    return found
 
 
 def _read(path: Path) -> ConfigParser:

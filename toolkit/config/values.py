@@ -10,7 +10,7 @@ import re
 from urllib.parse import urlsplit
 
 from toolkit.config.nearest import did_you_mean
-from toolkit.config.options import Form, Option, Scope
+from toolkit.config.option import Form, Option, Scope
 from toolkit.model.errors import ConfigurationError
 from toolkit.model.hosts import Secret
 

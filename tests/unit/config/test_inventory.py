@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.config.inventory import Inventory, find, load
@@ -140,6 +140,7 @@ def test_a_secret_is_never_shown(tmp_path: Path) -> None:
     assert "pw2" not in repr(inventory)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.dictionaries(st.sampled_from(["port", "slots"]), st.integers(1, 9), max_size=2), min_size=4, max_size=4)
 )

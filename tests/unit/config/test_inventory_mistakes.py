@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolkit.config.inventory import load
@@ -26,7 +26,7 @@ def mistakes(folder: Path, text: str | bytes) -> list[str]:
 def test_all_mistakes_come_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = """\
 redis: http://:hunter2@localhost:6379
-defalts: {}
+defualts_: {}
 hosts:
   node-1: {prot: 6800}
   node-2:
@@ -41,7 +41,7 @@ groups:
 """
     assert mistakes(tmp_path, text) == [
         "1:8: redis is a URL that begins with redis://, rediss://, unix:// or redis+sentinel://, not with http://",
-        "2:1: unknown key 'defalts': did you mean 'defaults'?",
+        "2:1: unknown key 'defualts_': did you mean 'defaults'?",
         "4:12: unknown key 'prot': did you mean 'port'?",
         "6:11: port is a whole number from 1 to 65535, not '99999'",
         "7:15: the environment variable CRAWL_PASSWORD is not set",
@@ -88,7 +88,7 @@ ONE_MISTAKE = [
     ("hosts: {a: {zzz: 1}}", "1:13: unknown key 'zzz': host a has address, port"),
     ("hosts: {a: {username: {evn: X}}}", "1:23: username is one value, or comes from {env: NAME}"),
     ("hosts: {a: {username: {env: X, file: y}}}", "1:23: username is one value, or comes from {env: NAME}"),
-    ("hosts: {a: {username: {env: SET, defalt: y}}}", "1:34: unknown key 'defalt' beside 'env'"),
+    ("hosts: {a: {username: {env: SET, dflt: y}}}", "1:34: unknown key 'dflt' beside 'env'"),
     ("hosts: {a: {username: {env: 'A B'}}}", "1:23: username from env wants the name of an environment variable"),
     ("hosts: {a: {username: {env: SETT}}}", "1:23: the environment variable SETT is not set: did you mean 'SET'?"),
     ("hosts: {a: {username: {env: EMPTY}}}", "1:23: the environment variable EMPTY is empty"),
@@ -197,6 +197,7 @@ trees = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.one_of(trees, st.text(max_size=60)))
 @example("x: &a {<<: *a, y: *a}\nhosts: *a")
 @example("hosts: &h {a: }\ngroups: {g: &g {children: [g], hosts: *h, vars: *g}}")

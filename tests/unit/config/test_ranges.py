@@ -5,7 +5,7 @@ from __future__ import annotations
 from string import ascii_lowercase
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.config.inventory.ranges import MAX_NAMES, expand
@@ -14,12 +14,14 @@ from toolkit.model.errors import ConfigurationError
 names = st.from_regex(r"[a-z][a-z0-9_.-]{0,8}", fullmatch=True)
 
 
+@settings(deadline=None)
 @given(names, st.integers(0, 5000), st.integers(0, 300))
 def test_a_range_of_numbers_gives_each_once_in_order(prefix: str, first: int, more: int) -> None:
     found = expand(f"{prefix}[{first}:{first + more}].example.com")
     assert found == tuple(f"{prefix}{number}.example.com" for number in range(first, first + more + 1))
 
 
+@settings(deadline=None)
 @given(names, st.integers(0, 99), st.integers(0, 99))
 def test_leading_zeros_keep_the_width(prefix: str, one: int, other: int) -> None:
     low, high = sorted((one, other))
@@ -28,6 +30,7 @@ def test_leading_zeros_keep_the_width(prefix: str, one: int, other: int) -> None
     assert [int(name.removeprefix(prefix)) for name in found] == list(range(low, high + 1))
 
 
+@settings(deadline=None)
 @given(st.sampled_from(ascii_lowercase), st.sampled_from(ascii_lowercase))
 def test_letters_count_as_numbers_do(one: str, other: str) -> None:
     first, last = sorted((one, other))
@@ -37,6 +40,7 @@ def test_letters_count_as_numbers_do(one: str, other: str) -> None:
     assert list(found) == sorted(set(found))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6)), min_size=1, max_size=3))
 def test_several_ranges_give_every_combination_once(spans: list[tuple[int, int]]) -> None:
     found = expand("x" + "-".join(f"[{low}:{low + more}]" for low, more in spans))
@@ -47,11 +51,13 @@ def test_several_ranges_give_every_combination_once(spans: list[tuple[int, int]]
     assert len(found) == count
 
 
+@settings(deadline=None)
 @given(names)
 def test_a_name_without_a_range_is_itself(name: str) -> None:
     assert expand(name) == (name,)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=30))
 def test_any_text_gives_names_or_one_clear_refusal(text: str) -> None:
     try:

@@ -89,6 +89,7 @@ def test_a_file_without_a_usable_text_is_refused(tmp_path: Path, content: bytes,
 def test_a_file_that_is_missing_or_a_folder_is_refused(tmp_path: Path) -> None:
     assert "No such file" in mistake(tmp_path, password("{file: absent}"))
     assert "is not an ordinary file" in mistake(tmp_path, password("{file: .}"))
+    assert "cannot be read" in mistake(tmp_path, password("{file: ~no-such-user/x}"))
     assert "cannot be read" in mistake(tmp_path, password('{file: "a\\0b"}'))
 
 

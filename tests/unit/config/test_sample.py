@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.config.inventory import Inventory, load
@@ -60,6 +60,7 @@ def test_targets_without_any_url_are_refused() -> None:
     assert "crawlctl init" in (caught.value.hint or "")
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.text(max_size=12), st.integers(1, 9)), min_size=1, max_size=5))
 def test_whatever_the_targets_are_called_the_result_loads(
     tmp_path_factory: pytest.TempPathFactory, written: list[tuple[str, int]]

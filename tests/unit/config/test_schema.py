@@ -27,6 +27,8 @@ GOOD = [
 ]
 BAD = [
     "redis: redis://h",
+    "redis: 6379\nhosts: {a: }",
+    "hosts: {a: {path: 7}}",
     "hosts: ",
     "hosts: []",
     "hosts: {}",

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.require import require
 
@@ -56,6 +56,7 @@ def test_given_values_are_read_back_and_others_stay(folder: Path) -> None:
     assert options["eggs_dir"] == "eggs"
 
 
+@settings(deadline=None)
 @given(st.text(max_size=30))
 def test_any_text_is_read_back_or_refused(folder: Path, text: str) -> None:
     try:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from toolkit.config.options import INVENTORY_VARIABLE
+from toolkit.config.paths import closest_file
 from toolkit.model.errors import ConfigurationError
 
 INVENTORY_NAME = "inventory.yaml"
@@ -26,11 +27,10 @@ def find(explicit: Path | None, *, start: Path, environ: Mapping[str, str]) -> P
         return _existing(start / explicit, named_by="-i")
     if named:
         return _existing(start / named, named_by=INVENTORY_VARIABLE)
-    for folder in (start, *start.absolute().parents):
-        candidate = folder / INVENTORY_NAME
-        if candidate.is_file():
-            return candidate
-    raise ConfigurationError(f"there is no {INVENTORY_NAME} in {start} or above", hint=_HINT)
+    found = closest_file(INVENTORY_NAME, start=start)
+    if found is None:
+        raise ConfigurationError(f"there is no {INVENTORY_NAME} in {start} or above", hint=_HINT)
+    return found
 
 
 def _existing(path: Path, *, named_by: str) -> Path:

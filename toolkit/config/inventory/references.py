@@ -43,8 +43,8 @@ class References:
                 or others than its owner may read it although it is secret.
 
         """
-        path = self._folder / Path(name).expanduser()
         try:
+            path = self._folder / Path(name).expanduser()
             status = path.stat()
             if not stat.S_ISREG(status.st_mode):
                 raise ConfigurationError(f"{path} is not an ordinary file")
@@ -52,9 +52,10 @@ class References:
                 raise ConfigurationError(f"{path} holds a secret that others may read: chmod 600 {path}")
             with path.open("rb") as stream:
                 return _cleaned(stream.read(_MAX_BYTES + 1), f"the file {path}")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
+            # Without a known user, `~` has no home; with a NUL, no path can be looked up.
             why = error.strerror if isinstance(error, OSError) else error
-            raise ConfigurationError(f"the file {path} cannot be read: {why}") from error
+            raise ConfigurationError(f"the file {name} cannot be read: {why}") from error
 
     def command(self, argv: tuple[str, ...]) -> str:
         """Return what a command prints, without the line break at its end; it runs in the inventory's folder.

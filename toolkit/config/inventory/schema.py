@@ -5,6 +5,7 @@ It knows forms and bounds; whether names fit together only the loader can tell.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from toolkit.config.inventory.ranges import MAX_CHARS, NAME, RANGE_PATTERN
@@ -77,8 +78,10 @@ def _literal(wanted: Option) -> Schema:
     if wanted.form is Form.CHOICE:
         return {"enum": list(wanted.choices)}
     if wanted.form is Form.TEXT:
-        text: Schema = {"type": _SCALAR}
-        return text if wanted.pattern is None else text | {"pattern": wanted.pattern}
+        if wanted.pattern is None:
+            return {"type": _SCALAR}
+        # Where no number could be right, only a text is.
+        return {"type": _SCALAR if re.search(wanted.pattern, "1") else "string", "pattern": wanted.pattern}
     number: Schema = {"type": "integer" if wanted.form is Form.INTEGER else "number"}
     if wanted.minimum is not None:
         number["exclusiveMinimum" if wanted.is_above_minimum else "minimum"] = wanted.minimum
