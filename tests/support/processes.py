@@ -58,16 +58,22 @@ _GUARD_OF_THIS_RUN = _Guard()
 
 
 def start(
-    command: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: IO[bytes] | int
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    output: IO[bytes],
+    errors: IO[bytes] | None = None,
+    stdin: IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start the command as the leader of its own session, its standard output and errors sent to `output`."""
+    """Start the command as the leader of its own session; its errors go to `output` too unless `errors` is given."""
     process = subprocess.Popen(
         command,
         cwd=cwd,
         env=dict(env),
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL if stdin is None else stdin,
         stdout=output,
-        stderr=subprocess.STDOUT,
+        stderr=subprocess.STDOUT if errors is None else errors,
         start_new_session=True,
     )
     _GUARD_OF_THIS_RUN.tell("+", process.pid)

@@ -47,6 +47,7 @@ class ScrapydNode:
         self.name = name
         self.address = address
         self.port = port or free_port(address)
+        self._port_was_used = port is not None
         self.username = username
         self.password = password
         self._options = dict(options or {})
@@ -84,14 +85,21 @@ class ScrapydNode:
     def start(self) -> None:
         """Write the configuration, start the process, and return when it answers."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._start()
+        except AssertionError:
+            # Someone else took the port between its choice and its use.
+            if self._port_was_used or "CannotListenError" not in self.log_text():
+                raise
+            self.port = free_port(self.address)
+            self._start()
+        self._port_was_used = True
+
+    def _start(self) -> None:
         self._write_configuration()
         with (self.folder / "scrapyd.log").open("ab") as log:
-            self._process = start(
-                [sys.executable, "-m", "scrapyd", "--pidfile="],
-                cwd=self.folder,
-                env=quiet_environment(self.folder),
-                output=log,
-            )
+            command = [sys.executable, "-m", "scrapyd", "--pidfile="]
+            self._process = start(command, cwd=self.folder, env=quiet_environment(self.folder), output=log)
         try:
             wait_until(self._answers, deadline_s=READY_WITHIN_S, what=f"{self.name} to answer on {self.url}")
         except BaseException:
