@@ -22,7 +22,7 @@ class Form(StrEnum):
     INTEGER = "whole number"
     NUMBER = "number"
     CHOICE = "choice"
-    LABELS = "name: text"
+    LABELS = "pairs of a name and a text"
     VARIABLES = "host variables"
     HOSTS = "hosts by name"
     GROUPS = "groups by name"
