@@ -18,7 +18,7 @@ from toolkit.rollout.egg import Egg
 from toolkit.rollout.pythons import check_python, choose_python
 
 LIST_TIMEOUT_S = 60.0
-_GRACE_S = 3.0  # between the child's own time limit, at which it says where it hangs, and its end by force
+_GRACE_S = 1.0  # between the time limit, at which the child says where it hangs, and its end
 _TRACEBACK_LINES = 6
 _SHOWN_CHARS = 80
 _CANNOT = "the egg's spiders cannot be listed"
@@ -113,7 +113,7 @@ def _judge(said: dict[str, Any] | None, done: Finished, wording: _Wording, timeo
 def _silent(done: Finished, wording: _Wording, timeout_s: float) -> EggError:
     """Word the end of a process that left no answer: hung, ended by its own code, or by a signal."""
     frames = [(file, int(line)) for file, line in re.findall(r'File "(.+?)", line (\d+) in', done.stderr)]
-    if done.code is None or "Timeout (" in done.stderr:
+    if done.code is None:
         where = wording.where(frames[::-1])
         at = f"; it was at {where}" if where else ""
         hint = "a module must only define things while it is imported; the network and the database can wait"

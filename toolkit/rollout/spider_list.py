@@ -42,7 +42,7 @@ class _Witness:
 
 def main(egg: str, answer_path: str, timeout_s: str) -> None:
     """Write the spiders or what went wrong to `answer_path`, as JSON; after `timeout_s`, say where it hangs."""
-    faulthandler.dump_traceback_later(float(timeout_s), exit=True)
+    faulthandler.dump_traceback_later(float(timeout_s))
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - plain text, as in sys.path
     sys.path[:] = [egg, *(folder for folder in sys.path if folder != here)]
     witness = _Witness(sys.stdout, egg)
