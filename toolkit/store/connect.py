@@ -68,8 +68,8 @@ class RedisDoor:
             return list(pipeline.execute())
 
     def run(self, script: str, *, keys: Sequence[str], args: Sequence[Argument]) -> Any:
-        """Run `lua/<script>.lua` by its digest; a server that does not know it (restart, SCRIPT FLUSH) is sent it."""
-        with self._translated():
+        """Run `lua/<script>.lua`, a write; a server that does not know it (restart, SCRIPT FLUSH) is sent it first."""
+        with self._translated(is_write=True):
             if script not in self._scripts:
                 self._scripts[script] = self._client.register_script(_source(script))
             return self._scripts[script](keys=keys, args=args)
@@ -84,12 +84,12 @@ class RedisDoor:
         self._client.close()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, *, is_write: bool = False) -> Iterator[None]:
         began = time.monotonic()
         try:
             yield
         except (RedisError, OSError) as error:
-            raise store_error(error, self.address, waited_s=time.monotonic() - began) from error
+            raise store_error(error, self.address, waited_s=time.monotonic() - began, is_write=is_write) from error
 
 
 def _source(script: str) -> str:
