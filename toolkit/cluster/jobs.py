@@ -76,6 +76,17 @@ def find_job(nodes: Nodes, records: JobStore, prefix: str) -> Job:
     return fresh[0]
 
 
+def refresh(nodes: Nodes, records: JobStore, jobs: Sequence[Job]) -> list[Job]:
+    """Bring known jobs up to date with their nodes and logs; only their own nodes are asked."""
+    alive = nodes.only({job.node for job in jobs if job.node and not job.state.is_final})
+    listed = alive.ask(ScrapydNode.jobs)
+    known = {job.id: job for job in jobs}
+    merged = merge(known, listed)
+    fresh = update_from_logs(nodes, [merged[job.id] for job in jobs], times=_local_times(listed))
+    _remember(records, known, fresh)
+    return fresh
+
+
 def merge(records: Mapping[JobId, Job], listed: Outcomes[tuple[ListedJob, ...]]) -> dict[JobId, Job]:
     """Lay what the nodes say over what was recorded. Pure.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from toolkit.model.errors import CrawlctlError
 from toolkit.model.names import NodeName, ProjectName, SpiderName, VersionName
 
 
@@ -49,6 +50,34 @@ class Rollout:
     by: str
     activated: bool
     results: tuple[NodeResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeployResult:
+    """What a deploy did: `is_active` tells whether its version is the one that schedules use now."""
+
+    project: ProjectName
+    version: VersionName
+    digest: str
+    is_active: bool
+    is_changed: bool
+    results: tuple[NodeResult, ...]
+    errors: tuple[CrawlctlError, ...] = ()
+
+    @property
+    def failed(self) -> tuple[NodeResult, ...]:
+        """The nodes that do not hold it."""
+        return tuple(result for result in self.results if not result.ok)
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What a prune did: the versions taken off, those kept, and the nodes on which it failed, with the reason."""
+
+    project: ProjectName
+    removed: tuple[VersionName, ...]
+    kept: tuple[VersionName, ...]
+    errors: tuple[tuple[NodeName, str], ...]
 
 
 @dataclass(frozen=True, slots=True)

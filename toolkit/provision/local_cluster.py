@@ -13,6 +13,7 @@ from toolkit.model.errors import ConfigurationError, CrawlctlError
 from toolkit.model.hosts import Host, Secret
 from toolkit.model.names import NodeName
 from toolkit.model.outcomes import Outcome, Outcomes
+from toolkit.model.servers import LocalProcess
 from toolkit.provision import local_nodes, local_servers, ports, private_files, processes, redis_server
 from toolkit.provision.credentials import (
     NODES_FOLDER,
@@ -22,7 +23,7 @@ from toolkit.provision.credentials import (
     redis_address,
     with_local_credentials,
 )
-from toolkit.provision.local_servers import Answer, LocalProcess
+from toolkit.provision.local_servers import Answer
 from toolkit.provision.redis_server import RedisServer
 
 if TYPE_CHECKING:

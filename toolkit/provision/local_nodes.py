@@ -19,9 +19,10 @@ from toolkit.config.scrapyd_conf import render
 from toolkit.model.errors import ConfigurationError, MissingExtraError
 from toolkit.model.hosts import Host
 from toolkit.model.names import check_project
+from toolkit.model.servers import LocalProcess
 from toolkit.provision import local_servers
 from toolkit.provision.environment import lean_environment
-from toolkit.provision.local_servers import Answer, LocalProcess, LocalServer
+from toolkit.provision.local_servers import Answer, LocalServer
 
 LOG = "scrapyd.log"
 DEFAULT_SLOTS = 4

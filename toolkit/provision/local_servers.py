@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
-from typing import Literal
 
 from toolkit.model.errors import ConfigurationError, CrawlctlError, RefusedError
+from toolkit.model.servers import LocalProcess
 from toolkit.provision import ports, private_files, processes
 
 RECORD = "process.json"
@@ -21,19 +21,6 @@ ADDRESS = "address"
 READY_WITHIN_S = 60.0
 GRACE_S = 10.0
 _PAUSE_S = 0.03
-
-Action = Literal["started", "restarted", "unchanged", "stopped", "not running"]
-
-
-@dataclass(frozen=True, slots=True)
-class LocalProcess:
-    """What was done about one server of this machine; `pid` is `None` when it is not ours, or not running."""
-
-    name: str
-    address: str
-    action: Action
-    pid: int | None = None
-    note: str = ""
 
 
 class Answer(Enum):

@@ -33,6 +33,14 @@ def check_free(address: str, port: int, *, who: str) -> None:
             raise _refusal(error, address, port, who) from error
 
 
+def is_free(address: str, port: int) -> bool:
+    """Tell whether a server could listen there."""
+    with contextlib.suppress(ConfigurationError):
+        check_free(address, port, who="a server")
+        return True
+    return False
+
+
 def listener(address: str, port: int) -> str | None:
     """Return who listens there, as `name (pid 123)`; `None` if the system does not tell."""
     psutil = load_psutil()

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from toolkit.model.errors import ConfigurationError, MissingExtraError
 from toolkit.model.hosts import Secret
+from toolkit.model.servers import LocalProcess
 from toolkit.provision import local_servers, processes
 from toolkit.provision.environment import lean_environment
-from toolkit.provision.local_servers import Answer, LocalProcess, LocalServer
+from toolkit.provision.local_servers import Answer, LocalServer
 
 NAME = "redis"
 CONFIGURATION = "redis.conf"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from toolkit.cluster.fanout import InterruptedFanOutError
@@ -11,31 +11,13 @@ from toolkit.cluster.nodes import Nodes
 from toolkit.model.errors import ConflictError, CrawlctlError, NodeError
 from toolkit.model.names import ProjectName, VersionName
 from toolkit.model.outcomes import Outcome, Outcomes
-from toolkit.model.releases import NodeResult, Release, Rollout
+from toolkit.model.releases import DeployResult, NodeResult, Release, Rollout
 from toolkit.rollout.lock import HeldLock, holding_lock, operator
 from toolkit.rollout.push import CALLS, DONE, LOOK, UPLOAD, Cargo, OnStep, Pushed, push, withdraw
 from toolkit.rollout.version import make_version
 from toolkit.store.interfaces import Store
 
 KIND = "deploy"
-
-
-@dataclass(frozen=True, slots=True)
-class DeployResult:
-    """What a deploy did: `is_active` tells whether its version is the one that schedules use now."""
-
-    project: ProjectName
-    version: VersionName
-    digest: str
-    is_active: bool
-    is_changed: bool
-    results: tuple[NodeResult, ...]
-    errors: tuple[CrawlctlError, ...] = ()
-
-    @property
-    def failed(self) -> tuple[NodeResult, ...]:
-        """The nodes that do not hold it."""
-        return tuple(result for result in self.results if not result.ok)
 
 
 class InterruptedDeployError(KeyboardInterrupt):

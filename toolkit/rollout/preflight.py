@@ -12,12 +12,12 @@ from typing import Any
 
 from toolkit.model.errors import EggError
 from toolkit.model.names import SpiderName
-from toolkit.rollout import spider_list
 from toolkit.rollout.child import Finished, clean_environ, run_child
 from toolkit.rollout.egg import Egg
 from toolkit.rollout.pythons import check_python, choose_python
 
 LIST_TIMEOUT_S = 60.0
+_SPIDER_LIST = Path(__file__).with_name("spider_list.py")  # a script: it imports Scrapy, which this process never does
 _GRACE_S = 1.0  # between the time limit, at which the child says where it hangs, and its end
 _TRACEBACK_LINES = 6
 _SHOWN_CHARS = 80
@@ -58,7 +58,7 @@ def list_spiders(
         place, answer, empty = work / "project.egg", work / "answer.json", work / "empty"
         place.write_bytes(egg.content)
         empty.mkdir()
-        command: list[str | Path] = [chosen, Path(spider_list.__file__), place, answer, str(timeout_s)]
+        command: list[str | Path] = [chosen, _SPIDER_LIST, place, answer, str(timeout_s)]
         env = {**clean_environ(os.environ), "PYTHONIOENCODING": "UTF-8"}
         try:
             done = run_child(command, cwd=empty, env=env, timeout_s=timeout_s + _GRACE_S)

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from toolkit.cluster.nodes import Nodes, require_any
 from toolkit.cluster.scrapyd import ScrapydNode
 from toolkit.model.errors import RefusedError
 from toolkit.model.jobs import Job
-from toolkit.model.names import NodeName, ProjectName, VersionName
+from toolkit.model.names import ProjectName, VersionName
 from toolkit.model.outcomes import Outcomes
-from toolkit.model.releases import Release
+from toolkit.model.releases import Pruned, Release
 from toolkit.rollout.lock import holding_lock
 from toolkit.store.interfaces import Store
-
-
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """What a prune did: the versions taken off, those kept, and the nodes on which it failed, with the reason."""
-
-    project: ProjectName
-    removed: tuple[VersionName, ...]
-    kept: tuple[VersionName, ...]
-    errors: tuple[tuple[NodeName, str], ...]
 
 
 def choose(

@@ -7,8 +7,7 @@ from toolkit.cluster.scrapyd import ScrapydNode
 from toolkit.model.errors import NotFoundError, RefusedError
 from toolkit.model.names import ProjectName, VersionName
 from toolkit.model.outcomes import Outcomes
-from toolkit.model.releases import NodeResult, Release, Rollout
-from toolkit.rollout.deploy import DeployResult
+from toolkit.model.releases import DeployResult, NodeResult, Release, Rollout
 from toolkit.rollout.lock import holding_lock, operator
 from toolkit.rollout.push import HELD
 from toolkit.store.interfaces import ReleaseStore, Store

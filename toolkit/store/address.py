@@ -172,7 +172,7 @@ def _seconds(options: Mapping[str, str], name: str, default_s: float) -> float:
     if name not in options:
         return default_s
     if not _SECONDS.fullmatch(options[name]) or float(options[name]) == 0:
-        raise ConfigurationError(f"the Redis URL's {name} is not a number of seconds above 0")
+        raise ConfigurationError(f"the Redis URL's {name} is not a number of seconds above 0", hint=f"{name}=5 for 5 s")
     return float(options[name])
 
 

@@ -1,0 +1,302 @@
+"""The commands about releases: build, deploy, releases, rollback, prune."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from toolkit.cli import completion
+from toolkit.cli.command import OnOption, ProjectOption, command
+from toolkit.cli.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolkit.cluster.nodes import Nodes
+    from toolkit.config.project import ScrapyProject
+    from toolkit.model.errors import CrawlctlError
+    from toolkit.model.names import NodeName, ProjectName
+    from toolkit.model.releases import DeployResult, NodeResult
+    from toolkit.rollout.egg import Egg
+    from toolkit.rollout.push import Cargo
+
+ProjectFolder = Annotated[
+    Path,
+    typer.Argument(metavar="[PROJECT_DIR]", help="The folder of scrapy.cfg, or one below it.", show_default="here"),
+]
+IncludeDependencies = Annotated[
+    bool, typer.Option("--include-dependencies", help="Pack what requirements.txt asks for into the egg.")
+]
+StealOption = Annotated[bool, typer.Option("--steal", help="Take the lock over from the rollout that holds it.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register these commands."""
+    command(app, "crawlctl build", "crawlctl build projects/shop -o shop.egg --check")(build)
+    command(
+        app,
+        "crawlctl deploy",
+        "crawlctl deploy projects/shop --on eu --dry-run",
+        "crawlctl deploy --egg shop.egg -p shop --version 2026-11-21",
+    )(deploy)
+    command(app, "crawlctl releases", "crawlctl releases shop --history")(releases)
+    command(app, "crawlctl rollback", "crawlctl rollback 20261120-101500-9f3c2a1 -p shop")(rollback)
+    command(app, "crawlctl prune --keep 5", "crawlctl prune -p shop --keep 3 --dry-run")(prune)
+
+
+def build(
+    session: Session,
+    project_dir: ProjectFolder = Path(),
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write the egg.")] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only try it: build, list its spiders, write nothing.")
+    ] = False,
+    include_dependencies: IncludeDependencies = False,
+) -> None:
+    """Build a project's egg: the same source gives the same bytes, and your folder stays untouched."""
+    from toolkit.config.project import find_project
+    from toolkit.rollout.egg import build_egg, write_egg
+    from toolkit.rollout.preflight import preflight
+    from toolkit.views.rollouts import egg_view
+
+    project = find_project(project_dir)
+    egg = build_egg(project, include_dependencies=include_dependencies)
+    spiders = preflight(project.root, egg, environ=os.environ) if check else None
+    path = None if check and out is None else out or Path(f"{project.name}.egg")
+    if path is not None:
+        write_egg(egg, path)
+    shown = {
+        "project": project.name,
+        "digest": egg.digest,
+        "size_bytes": len(egg.content),
+        "files": egg.files,
+        "builder": egg.builder,
+        "left_out": list(egg.left_out),
+        "spiders": None if spiders is None else list(spiders),
+        "file": str(path) if path else None,
+    }
+    session.printer.show(egg_view(shown))
+
+
+def deploy(
+    session: Session,
+    project_dir: ProjectFolder = Path(),
+    on: OnOption = None,
+    project: ProjectOption = None,
+    version: Annotated[
+        str | None, typer.Option(help="The version's name; made from time and content otherwise.")
+    ] = None,
+    egg: Annotated[
+        Path | None, typer.Option("--egg", metavar="FILE", help="Use this egg instead of building one.")
+    ] = None,
+    include_dependencies: IncludeDependencies = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would happen on each node, and change nothing.")
+    ] = False,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Activate on the nodes that took it, even if others failed.")
+    ] = False,
+    steal: StealOption = False,
+) -> None:
+    """Ship a project to every node, read it back from each, and make it the active release; or undo it all."""
+    from toolkit.rollout.deploy import InterruptedDeployError, plan
+    from toolkit.rollout.version import source_revision
+    from toolkit.views.rollouts import deploy_view, plan_view
+
+    scrapy_project, built = _egg(project_dir, project, egg, include_dependencies=include_dependencies)
+    nodes = session.nodes(on)
+    cargo = _cargo(session, scrapy_project, built, version)
+    if dry_run:
+        outcomes = plan(nodes, cargo)
+        session.printer.show(plan_view(cargo.project, cargo.version, cargo.digest, outcomes))
+        _end_by(session, [outcome.error for outcome in outcomes.failed], len(outcomes), f"deploying {cargo.project}")
+        return
+    revision = None if egg else source_revision(scrapy_project.root)
+    try:
+        result = _with_progress(session, nodes, cargo, revision=revision, keep_going=keep_going, steal=steal)
+    except InterruptedDeployError as interrupted:
+        session.printer.show(deploy_view(interrupted.result))
+        raise
+    session.printer.show(deploy_view(result))
+    _conclude(session, result, "deploy")
+
+
+def releases(
+    session: Session,
+    project: Annotated[
+        str | None, typer.Argument(metavar="[PROJECT]", help="Only this project.", autocompletion=completion.projects)
+    ] = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="Show every rollout instead: who, when, on which nodes.")
+    ] = False,
+) -> None:
+    """List the releases, newest first: which is active, who made it from what, which nodes hold it."""
+    from toolkit.model.errors import NotFoundError
+    from toolkit.views.rollouts import history_view, releases_view
+
+    store = session.store.releases
+    known = store.projects()
+    if project is not None and project not in known:
+        raise NotFoundError(f"no release of {project!r} is known", hint="crawlctl deploy makes the first one")
+    chosen = [name for name in known if project in {None, name}]
+    if history:
+        entries = [entry for name in chosen for entry in store.history(name)]
+        session.printer.show(history_view(sorted(entries, key=lambda entry: entry.at, reverse=True)))
+        return
+    active = {name: release.version for name, release in store.actives().items()}
+    session.printer.show(
+        releases_view(
+            [
+                (release, active.get(name) == release.version, sorted(store.holders(name, release.version)))
+                for name in chosen
+                for release in store.releases(name)
+            ]
+        )
+    )
+
+
+def rollback(
+    session: Session,
+    version: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[VERSION]", help="Else the one before the present.", autocompletion=completion.versions
+        ),
+    ] = None,
+    project: ProjectOption = None,
+    on: OnOption = None,
+    steal: StealOption = False,
+) -> None:
+    """Make an earlier release active again: one write, after every node has shown that it still holds it."""
+    from toolkit.model.names import VersionName
+    from toolkit.rollout.rollback import rollback as roll_back
+    from toolkit.views.rollouts import deploy_view
+
+    name = _project_name(session, project)
+    target = None if version is None else VersionName(version)
+    result = roll_back(session.nodes(on), session.store, name, to=target, steal=steal)
+    session.printer.show(deploy_view(result))
+    _conclude(session, result, "rollback")
+
+
+def prune(
+    session: Session,
+    keep: Annotated[int, typer.Option(min=1, help="How many of the newest releases stay.")] = 5,
+    project: ProjectOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+) -> None:
+    """Take old releases off the nodes; never the active one, nor one that runs or waits to run."""
+    from toolkit.model.errors import NodesFailedError
+    from toolkit.rollout.prune import prune as take_off
+    from toolkit.views.rollouts import prune_view
+
+    name = _project_name(session, project)
+    pruned = take_off(session.nodes(), session.store, name, keep=keep, is_dry_run=dry_run)
+    session.printer.show(prune_view(pruned, is_dry_run=dry_run))
+    if pruned.errors:
+        why = "; ".join(f"{node}: {error}" for node, error in pruned.errors)
+        raise session.failed(NodesFailedError(f"not everything could be removed: {why}", hint="run it again later"))
+
+
+def _egg(
+    folder: Path, project: str | None, file: Path | None, *, include_dependencies: bool
+) -> tuple[ScrapyProject, Egg]:
+    """Build the egg, or read the one given; the project's name comes from its scrapy.cfg unless `-p` says otherwise."""
+    from toolkit.config.project import ScrapyProject, find_project
+    from toolkit.model.names import check_project
+    from toolkit.rollout.egg import build_egg, read_egg
+
+    named = None if project is None else check_project(project)
+    if file is not None:
+        egg = read_egg(file)
+        name = named or check_project(egg.settings_module.partition(".")[0])
+        return ScrapyProject(file.parent.resolve(), name, egg.settings_module), egg
+    found = find_project(folder)
+    found = replace(found, name=named or found.name)
+    return found, build_egg(found, include_dependencies=include_dependencies)
+
+
+def _cargo(session: Session, project: ScrapyProject, egg: Egg, version: str | None) -> Cargo:
+    """Try the egg here before any node is touched, and name its version."""
+    from toolkit.model.names import check_version
+    from toolkit.rollout.deploy import choose_version
+    from toolkit.rollout.preflight import preflight
+    from toolkit.rollout.push import Cargo
+
+    wanted = None if version is None else check_version(version)
+    for name in egg.left_out:
+        session.printer.say(f"left out of the egg, since it looks like a secret: {name}", style="yellow")
+    spiders = preflight(project.root, egg, environ=os.environ)
+    chosen = choose_version(session.store, project.name, egg.digest, wanted=wanted)
+    return Cargo(project.name, chosen, egg.content, egg.digest, spiders)
+
+
+def _with_progress(
+    session: Session, nodes: Nodes, cargo: Cargo, *, revision: str | None, keep_going: bool, steal: bool
+) -> DeployResult:
+    from toolkit.rollout.deploy import deploy as roll_out
+    from toolkit.views.rollouts import steps_table
+
+    steps: dict[NodeName, str] = {}
+    done: dict[NodeName, NodeResult] = {}
+    session.printer.say(f"{cargo.project} {cargo.version}: {len(cargo.spiders)} spiders, {len(nodes)} nodes")
+    with session.printer.live(lambda: steps_table(nodes.names, steps, done)):
+        return roll_out(
+            nodes,
+            session.store,
+            cargo,
+            revision=revision,
+            keep_going=keep_going,
+            steal=steal,
+            on_step=steps.__setitem__,
+            on_done=lambda result: done.__setitem__(result.node, result),
+        )
+
+
+def _conclude(session: Session, result: DeployResult, what: str) -> None:
+    """Say in one line what is true now, and end with the exit code that fits."""
+    if not result.failed:
+        done = "made active" if result.is_changed else "active already, and held by every node: nothing changed"
+        session.printer.say(f"{result.project} {result.version} is {done}", style="green")
+        return
+    _end_by(session, list(result.errors), len(result.results), f"{what} of {result.project} {result.version}", result)
+
+
+def _end_by(
+    session: Session, failures: Sequence[CrawlctlError | None], of: int, what: str, result: DeployResult | None = None
+) -> None:
+    """Raise the exit that fits the nodes' failures; do nothing when there are none."""
+    from toolkit.model import errors
+
+    count = len(result.failed) if result else len(failures)
+    if not count:
+        return
+    state = ""
+    if result is not None:
+        state = ", and it is active on the others" if result.is_active else ", so the release before stays active"
+    away = [error for error in failures if isinstance(error, (errors.NodeUnreachableError, errors.NodeTimeoutError))]
+    if len(away) == of:
+        raise session.failed(errors.NothingReachableError(f"{what}: no node could be reached{state}"))
+    raise session.failed(errors.NodesFailedError(f"{what} failed on {count} of {of} nodes{state}"))
+
+
+def _project_name(session: Session, project: str | None) -> ProjectName:
+    """Return the project that is meant: the one named, this folder's, or the only one with releases."""
+    from toolkit.config.project import find_project
+    from toolkit.model.errors import ProjectError, UsageError
+    from toolkit.model.names import check_project
+
+    if project is not None:
+        return check_project(project)
+    known = session.store.releases.projects()
+    if len(known) == 1:
+        return known[0]
+    try:
+        return find_project(Path()).name
+    except ProjectError:
+        names = ", ".join(known) or "none has a release yet"
+        raise UsageError("which project?", hint=f"name one with -p: {names}") from None

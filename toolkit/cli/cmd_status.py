@@ -1,0 +1,71 @@
+"""The command that shows the whole cluster: status."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from toolkit.cli.command import OnOption, command
+from toolkit.cli.session import Session
+
+if TYPE_CHECKING:
+    from toolkit.cluster.nodes import Nodes
+    from toolkit.views.view import View
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register this command."""
+    command(app, "crawlctl status", "crawlctl status --watch", "crawlctl status --on eu --output json")(status)
+
+
+def status(
+    session: Session,
+    on: OnOption = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option(metavar="SECONDS", min=0.2, help="How often --watch looks.")] = 2.0,
+    all_nodes: Annotated[bool, typer.Option("--all", help="Show every node, however many.")] = False,
+) -> None:
+    """Show nodes, jobs, active releases, and what needs attention."""
+    nodes = session.nodes(on)
+    if watch:
+        _watch(session, nodes, every_s=every, shows_all=all_nodes)
+        return
+    view, failed = _look(session, nodes, shows_all=all_nodes)
+    session.printer.show(view)
+    _end_by(session, failed, len(nodes))
+
+
+def _look(session: Session, nodes: Nodes, *, shows_all: bool) -> tuple[View, int]:
+    from toolkit.cluster.snapshot import take_snapshot
+    from toolkit.model.snapshot import NodeState
+    from toolkit.views.status import status_view
+
+    snapshot = take_snapshot(nodes, session.store.releases.actives(), now=session.store.now())
+    failed = sum(node.state is not NodeState.LIVE for node in snapshot.nodes)
+    return status_view(snapshot, shows_all=shows_all), failed
+
+
+def _watch(session: Session, nodes: Nodes, *, every_s: float, shows_all: bool) -> None:
+    """Redraw one region of a terminal; elsewhere print one result after another."""
+    from toolkit.model.errors import StoreUnreachableError
+
+    while True:
+        try:
+            view, _ = _look(session, nodes, shows_all=shows_all)
+        except StoreUnreachableError as error:
+            session.printer.say(f"{error}; looking again in {every_s:g} s")
+        else:
+            session.printer.redraw(view)
+        time.sleep(every_s)
+
+
+def _end_by(session: Session, failed: int, of: int) -> None:
+    from toolkit.model.errors import NodesFailedError, NothingReachableError
+
+    if failed:
+        kind = NothingReachableError if failed == of else NodesFailedError
+        raise session.failed(
+            kind(f"{failed} of {of} node(s) could not be asked", hint="the table says why, node by node")
+        )

@@ -1,0 +1,130 @@
+"""The command line's front door: parse, run, and turn any end into an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from toolkit.cli.command import InventoryOption, OutputOption
+from toolkit.cli.errors import ExitCode, described
+from toolkit.cli.printer import Output, Printer
+from toolkit.cli.session import GlobalOptions
+from toolkit.model.errors import CrawlctlError
+
+app = typer.Typer(
+    name="crawlctl",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Begin with: crawlctl demo, crawlctl init, crawlctl docs. Exit codes: crawlctl docs exit-codes.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"crawlctl {version('crawlctl')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    inventory: InventoryOption = None,
+    output: OutputOption = None,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
+    ] = False,
+) -> None:
+    """Ship Scrapy projects to many Scrapyd nodes, run them as one cluster, see them, stop them."""
+    ctx.obj = GlobalOptions(inventory, output or Output.TABLE)
+
+
+def _register() -> None:
+    """Add the commands; each module brings its own to the app."""
+    from toolkit.cli import cmd_deploy, cmd_docs, cmd_inventory, cmd_jobs, cmd_local, cmd_status
+
+    for module in (cmd_local, cmd_deploy, cmd_jobs, cmd_status, cmd_inventory, cmd_docs):
+        module.add_to(app)
+
+
+_register()
+
+
+def run(argv: Sequence[str] | None = None) -> None:
+    """Run the command and leave the process with its exit code."""
+    sys.exit(main(sys.argv[1:] if argv is None else argv))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command and return its exit code; nothing but a bug shows a traceback, and that only when asked."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    printer = Printer(_wanted_output(argv))
+    try:
+        return _parsed(argv, printer)
+    except CrawlctlError as error:
+        code, description = described(error)
+        printer.error(description)
+        return int(code)
+    except (KeyboardInterrupt, typer.Abort):
+        printer.error({"kind": "interrupted", "message": "interrupted", "hint": None})
+        return int(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has gone; that is how `| head` ends, and no fault.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(ExitCode.OK)
+    except Exception as error:
+        if os.environ.get("CRAWLCTL_DEBUG"):
+            raise
+        hint = "please report it; CRAWLCTL_DEBUG=1 shows the traceback"
+        printer.error({"kind": "bug", "message": f"a bug in crawlctl: {type(error).__name__}: {error}", "hint": hint})
+        return int(ExitCode.BUG)
+
+
+def _parsed(argv: Sequence[str], printer: Printer) -> int:
+    try:
+        code: Any = typer.main.get_command(app)(list(argv) or ["--help"], prog_name="crawlctl", standalone_mode=False)
+    except Exception as error:
+        if (told := _usage_error(error)) is None:
+            raise
+        if told["message"]:
+            printer.error(told)
+        return int(ExitCode.USAGE)
+    return code if isinstance(code, int) else int(ExitCode.OK)
+
+
+def _usage_error(error: Exception) -> dict[str, str | None] | None:
+    """Describe what the parser did not understand; `None` for anything else.
+
+    Typer brings its own copy of click in some releases, so its errors are known by what they can do.
+    """
+    if not hasattr(error, "format_message"):
+        return None
+    context = getattr(error, "ctx", None)
+    path = getattr(context, "command_path", "crawlctl")
+    return {"kind": "usage", "message": error.format_message(), "hint": f"{path} --help shows how"}
+
+
+def _wanted_output(argv: Sequence[str]) -> Output:
+    """Find the wished output in words that may not parse, so that even a usage error comes in that shape."""
+    for word, value in zip(argv, [*argv[1:], ""], strict=True):
+        for text in (value if word == "--output" else "", word.removeprefix("--output=")):
+            if text in set(Output):
+                return Output(text)
+    return Output.TABLE
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    run()

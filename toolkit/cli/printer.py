@@ -1,0 +1,136 @@
+"""The one printer: results to stdout as a table, JSON or JSON lines; talk and progress to stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from toolkit.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from toolkit.views.view import View
+
+PIPED_WIDTH = 240
+
+
+class Output(StrEnum):
+    """How results are shown."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+
+
+class Printer:
+    """Shows results and talk. Colours and progress only on a terminal; `NO_COLOR` is honoured by rich itself."""
+
+    def __init__(self, output: Output = Output.TABLE) -> None:
+        self.output = output
+
+    @cached_property
+    def out(self) -> Console:
+        """Where results go."""
+        return _console(is_err=False)
+
+    @cached_property
+    def err(self) -> Console:
+        """Where talk goes."""
+        return _console(is_err=True)
+
+    @property
+    def is_for_people(self) -> bool:
+        """A table was asked for."""
+        return self.output is Output.TABLE
+
+    def show(self, view: View) -> None:
+        """Print one result."""
+        if self.output is Output.TABLE:
+            self.out.print(view.table())
+        elif self.output is Output.JSON:
+            self._write(json.dumps(view.data, ensure_ascii=False, indent=2))
+        else:
+            for row in view.data if isinstance(view.data, list) else [view.data]:
+                self._write(json.dumps(row, ensure_ascii=False))
+
+    def redraw(self, view: View) -> None:
+        """Print a result over the one before, on a terminal; below it elsewhere."""
+        if self.is_for_people and self.out.is_terminal:
+            self.out.clear()
+        self.show(view)
+
+    def stream(self, parts: Iterable[bytes], *, field: str | None = None) -> None:
+        """Pass bytes through to stdout as they come; with a `field`, programs get each line as an object."""
+        if field is not None and not self.is_for_people:
+            for line in _lines(parts):
+                self._write(json.dumps({field: line}, ensure_ascii=False))
+            return
+        for part in parts:
+            sys.stdout.buffer.write(part)
+            sys.stdout.buffer.flush()
+
+    def say(self, text: str, *, style: str | None = None) -> None:
+        """Talk to the operator, on stderr."""
+        self.err.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+    def error(self, described: dict[str, Any], *, has_result: bool = False) -> None:
+        """Tell an error: on stderr for people, as an object on stdout for programs that got no result yet."""
+        if not self.is_for_people and not has_result:
+            self._write(json.dumps({"error": described}, ensure_ascii=False))
+            return
+        self.err.print("error:", style="bold red", end=" ")
+        self.err.print(described["message"], markup=False, highlight=False, soft_wrap=True)
+        if described["hint"]:
+            self.err.print("hint:", style="bold", end=" ")
+            self.err.print(described["hint"], markup=False, highlight=False, soft_wrap=True)
+
+    @contextmanager
+    def live(self, draw: Callable[[], RenderableType]) -> Iterator[None]:
+        """Show what `draw` gives, again and again, while the block runs; nothing where there is no terminal."""
+        if not self.err.is_terminal:
+            yield
+            return
+        from rich.live import Live
+
+        with Live(get_renderable=draw, console=self.err, refresh_per_second=8, transient=True):
+            yield
+
+    def confirm(self, question: str) -> bool:
+        """Ask on the terminal; without one, the answer is an error that names the flag.
+
+        Raises:
+            UsageError: there is nobody to ask.
+
+        """
+        if not sys.stdin.isatty():
+            raise UsageError(f"{question} There is no terminal to ask on", hint="say it beforehand: --yes")
+        self.err.print(f"{question} [y/N] ", end="", markup=False, highlight=False)
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+
+def _lines(parts: Iterable[bytes]) -> Iterator[str]:
+    rest = b""
+    for part in parts:
+        *whole, rest = (rest + part).split(b"\n")
+        yield from (line.decode("utf-8", "replace") for line in whole)
+    if rest:
+        yield rest.decode("utf-8", "replace")
+
+
+def _console(*, is_err: bool) -> Console:
+    from rich.console import Console
+
+    stream = sys.stderr if is_err else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH
+    return Console(stderr=is_err, width=width, highlight=False, emoji=False)

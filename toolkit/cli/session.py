@@ -1,0 +1,102 @@
+"""What every command works with: the inventory, the hosts it picks, their clients, the store and the printer.
+
+Each is made when first asked for, so that a command pays only for what it uses.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolkit.cli.errors import described
+from toolkit.cli.printer import Output, Printer
+from toolkit.model.errors import CrawlctlError
+from toolkit.model.hosts import Host
+
+if TYPE_CHECKING:
+    import typer
+
+    from toolkit.cluster.nodes import Nodes
+    from toolkit.config.inventory import Inventory
+    from toolkit.store.interfaces import Store
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalOptions:
+    """The options that every command takes, before its name or after."""
+
+    inventory: Path | None = None
+    output: Output = Output.TABLE
+
+
+class Session:
+    """One command's run."""
+
+    def __init__(self, options: GlobalOptions) -> None:
+        self.options = options
+        self.printer = Printer(options.output)
+        self._opened: list[Nodes | Store] = []
+
+    @cached_property
+    def inventory(self) -> Inventory:
+        """The inventory, with the generated credentials of local hosts laid in."""
+        from toolkit.config.inventory import find, load
+
+        return self.with_local_credentials(load(find(self.options.inventory, start=Path.cwd(), environ=os.environ)))
+
+    @cached_property
+    def state_folder(self) -> Path:
+        """Where local nodes, the local Redis and, without Redis, the store live."""
+        from toolkit.config.paths import state_folder
+
+        return state_folder(self.inventory.path, os.environ)
+
+    @cached_property
+    def store(self) -> Store:
+        """The cluster's shared memory: Redis when the inventory names one, else a file of this machine."""
+        from toolkit.store.open import open_store
+
+        store = open_store(self.inventory.redis, self.state_folder)
+        self._opened.append(store)
+        return store
+
+    def use(self, inventory: Inventory, state_folder: Path) -> None:
+        """Work with this inventory and folder instead of those that would be found."""
+        self.inventory = inventory
+        self.state_folder = state_folder
+
+    def hosts(self, on: str | None = None) -> tuple[Host, ...]:
+        """Return the hosts that a pattern picks; all without one."""
+        return self.inventory.pick(on)
+
+    def nodes(self, on: str | None = None) -> Nodes:
+        """Return the clients of the nodes that a pattern picks."""
+        from toolkit.cluster.nodes import Nodes
+
+        nodes = Nodes.of(self.hosts(on))
+        self._opened.append(nodes)
+        return nodes
+
+    def failed(self, error: CrawlctlError) -> typer.Exit:
+        """Tell of a failure beside a result that is on stdout already; raise what this returns."""
+        import typer
+
+        code, description = described(error)
+        self.printer.error(description, has_result=True)
+        return typer.Exit(int(code))
+
+    def close(self) -> None:
+        """Let go of everything that was opened."""
+        for each in reversed(self._opened):
+            each.close()
+
+    @staticmethod
+    def with_local_credentials(inventory: Inventory) -> Inventory:
+        """Lay the passwords that `crawlctl up` generated into the local hosts and the local Redis."""
+        from toolkit.config.paths import state_folder
+        from toolkit.provision.credentials import with_local_credentials
+
+        return with_local_credentials(inventory, state_folder(inventory.path, os.environ))
