@@ -272,6 +272,7 @@ def test_what_scrapyd_deploy_leaves_behind_does_not_change_the_egg(tmp_path: Pat
     subprocess.run(
         [sys.executable, "-m", "scrapyd_client.deploy", "--build-egg", str(tmp_path / "stock.egg")],
         cwd=project.root,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
         check=True,
         capture_output=True,
         timeout=60,

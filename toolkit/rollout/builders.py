@@ -5,7 +5,6 @@ Nothing of the project is run here, and nothing is written.
 
 from __future__ import annotations
 
-import ast
 import configparser
 import tomllib
 from collections.abc import Mapping
@@ -135,6 +134,8 @@ def _has_own_setup_cfg(root: Path) -> bool:
 
 
 def _was_left_by_scrapyd_deploy(root: Path, settings_module: str) -> bool:
+    import ast  # noqa: PLC0415 - most projects get by without it
+
     left = ast.parse(_LEFT_BY_SCRAPYD_DEPLOY.format(settings=settings_module))
     try:
         found = ast.parse(read_file(root / "setup.py", name="setup.py"))

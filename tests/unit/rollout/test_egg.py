@@ -87,8 +87,8 @@ def test_a_folder_of_modules_without_init_gets_an_entry_so_that_python_finds_it(
 
 
 def test_a_missing_settings_module_is_named(tmp_path: Path) -> None:
-    project = write_project(tmp_path, {"scrapy.cfg": "[settings]\ndefault = shop.setings\n"})
-    with pytest.raises(EggError, match=r"shop\.setings, but there is no shop/setings\.py"):
+    project = write_project(tmp_path, {"scrapy.cfg": "[settings]\ndefault = shop.options\n"})
+    with pytest.raises(EggError, match=r"shop\.options, but there is no shop/options\.py"):
         build_egg(project)
 
 
