@@ -38,7 +38,7 @@ def add_to(app: typer.Typer) -> None:
         "crawlctl schedule products -p shop -a category=books -s DOWNLOAD_DELAY=1 --wait",
         "crawlctl schedule products --workers 3 --on eu",
     )(schedule)
-    jobs = subcommands(app, "jobs", "List jobs, or show one.", default=list_)
+    jobs = subcommands(app, "jobs", "List jobs, or show one; bare, it lists.", default="list")
     command(
         jobs,
         "crawlctl jobs list --state running",

@@ -42,7 +42,8 @@ def _look(session: Session, nodes: Nodes, *, shows_all: bool) -> tuple[View, int
     from toolkit.model.snapshot import NodeState
     from toolkit.views.status import status_view
 
-    snapshot = take_snapshot(nodes, session.store.releases.actives(), now=session.store.now())
+    store = session.store
+    snapshot = take_snapshot(nodes, store.releases.actives(), store.jobs.unfinished(), now=store.now())
     failed = sum(node.state is not NodeState.LIVE for node in snapshot.nodes)
     return status_view(snapshot, shows_all=shows_all), failed
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from toolkit.cli import completion
 from toolkit.cli.printer import Output
 from toolkit.cli.session import GlobalOptions, Session
 
+HELP_OPTIONS = ("-h", "--help")
 EVERYWHERE = "Options of every command"
 
 InventoryOption = Annotated[
@@ -57,13 +59,11 @@ def command(
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
 
         @functools.wraps(function)
-        def run(
-            ctx: typer.Context, /, *args: Any, inventory: Path | None, output: Output | None, **options: Any
-        ) -> None:
+        def run(*, ctx: typer.Context, inventory: Path | None, output: Output | None, **options: Any) -> None:
             before = ctx.find_object(GlobalOptions) or GlobalOptions()
             session = Session(GlobalOptions(inventory or before.inventory, output or before.output))
             try:
-                function(session, *args, **options)
+                function(session, **options)
             finally:
                 session.close()
 
@@ -84,26 +84,15 @@ def command(
     return register
 
 
-def subcommands(
-    app: typer.Typer, name: str, help_text: str, *, default: Callable[..., None] | None = None
-) -> typer.Typer:
-    """Add a group of commands; without a word after its name it runs `default`, or shows its help."""
-    group = typer.Typer(
-        help=help_text,
-        no_args_is_help=default is None,
-        invoke_without_command=default is not None,
-        rich_markup_mode="rich",
-    )
-    if default is not None:
+def subcommands(app: typer.Typer, name: str, help_text: str, *, default: str | None = None) -> typer.Typer:
+    """Add a group of commands; with no word after its name it runs the `default` one, or shows its help."""
 
-        @group.callback()
-        def _run_default(ctx: typer.Context) -> None:
-            if ctx.invoked_subcommand is None:
-                default_command = ctx.command.get_command(ctx, default_name)  # type: ignore[attr-defined]
-                with default_command.make_context(default_name, [], parent=ctx) as below:
-                    default_command.invoke(below)
+    class Group(TyperGroup):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            """Read options without a command as those of the default command."""
+            is_bare = not args or (args[0].startswith("-") and args[0] not in HELP_OPTIONS)
+            return super().parse_args(ctx, [default, *args] if default and is_bare else args)
 
-        default_name = default.__name__.rstrip("_")
-        _run_default.__doc__ = help_text
+    group = typer.Typer(help=help_text, cls=Group, no_args_is_help=default is None, rich_markup_mode="rich")
     app.add_typer(group, name=name)
     return group

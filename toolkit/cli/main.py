@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from toolkit.cli.command import InventoryOption, OutputOption
+from toolkit.cli.command import HELP_OPTIONS, InventoryOption, OutputOption
 from toolkit.cli.errors import ExitCode, described
 from toolkit.cli.printer import Output, Printer
 from toolkit.cli.session import GlobalOptions
@@ -22,7 +22,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": list(HELP_OPTIONS)},
     epilog="Begin with: crawlctl demo, crawlctl init, crawlctl docs. Exit codes: crawlctl docs exit-codes.",
 )
 

@@ -29,7 +29,7 @@ def read_log(node: ScrapydNode, job: Job, *, last_lines: int | None = None) -> I
 
 def follow_log(node: ScrapydNode, job: Job, *, last_lines: int) -> Iterator[bytes]:
     """Yield the end of the log and then what is appended, until the job has ended; a job that waits is waited for."""
-    while (excerpt := node.log(job, last_bytes=_bytes_for(last_lines))) is None:
+    while (excerpt := node.log_end(job, most=_bytes_for(last_lines))) is None:
         _must_be_alive(node, job)
         time.sleep(FOLLOW_PAUSE_S)
     yield _last_lines(excerpt.content, last_lines)
@@ -77,7 +77,7 @@ def _parts(node: ScrapydNode, job: Job, begin: int) -> Iterator[bytes]:
 def _tail(node: ScrapydNode, job: Job, lines: int) -> bytes:
     wanted = _bytes_for(lines)
     while True:
-        excerpt = node.log(job, last_bytes=wanted)
+        excerpt = node.log_end(job, most=wanted)
         if excerpt is None:
             raise _no_log(node, job)
         if excerpt.content.count(b"\n") > lines or excerpt.begins_at == 0 or wanted >= MAX_TAIL_BYTES:
@@ -100,7 +100,7 @@ def _must_be_alive(node: ScrapydNode, job: Job) -> None:
 
 def _has_log(node: ScrapydNode, job: Job) -> Excerpt | None:
     try:
-        return node.log(job, last_bytes=1)
+        return node.log(job, most=1)
     except NodeError:
         return None
 

@@ -148,7 +148,7 @@ def update_from_logs(
 
 def _facts(node: ScrapydNode, job: Job) -> LogFacts | None:
     try:
-        excerpt = node.log(job, last_bytes=TAIL_BYTES)
+        excerpt = node.log_end(job, most=TAIL_BYTES)
     except NodeError:
         return None
     return (

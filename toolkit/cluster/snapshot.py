@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 
 from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.scrapyd import NodeLoad, ScrapydNode
 from toolkit.model.errors import NodeUnauthorizedError
 from toolkit.model.hosts import Host
+from toolkit.model.jobs import Job
 from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.outcomes import Outcome, Outcomes
 from toolkit.model.releases import Release
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
 
 MAX_NAMED = 3
+PATIENCE = timedelta(seconds=15)
 
 Seen = tuple[NodeLoad, dict[ProjectName, tuple[VersionName, ...]]]
 
 
-def take_snapshot(nodes: Nodes, active: Mapping[ProjectName, Release], *, now: datetime) -> Snapshot:
+def take_snapshot(
+    nodes: Nodes, active: Mapping[ProjectName, Release], unfinished: Sequence[Job], *, now: datetime
+) -> Snapshot:
     """Ask all nodes at once: load, projects, and the versions of each project."""
     outcomes = nodes.ask(_look, calls=3)
     statuses = tuple(_status(nodes[outcome.node].host, outcome) for outcome in outcomes)
     versions = {project: release.version for project, release in active.items()}
-    return Snapshot(now, statuses, versions, tuple(find_attention(statuses, versions, _open_nodes(nodes, outcomes))))
+    fresh = {job.node for job in unfinished if job.scheduled_at and now - job.scheduled_at < PATIENCE and job.node}
+    attention = find_attention(statuses, versions, without_password=_open_nodes(nodes, outcomes), just_scheduled=fresh)
+    return Snapshot(now, statuses, versions, tuple(attention))
 
 
 def find_attention(
-    statuses: Sequence[NodeStatus], active: Mapping[ProjectName, VersionName], without_password: Sequence[NodeName]
+    statuses: Sequence[NodeStatus],
+    active: Mapping[ProjectName, VersionName],
+    *,
+    without_password: Sequence[NodeName],
+    just_scheduled: Collection[NodeName],
 ) -> list[Attention]:
-    """Say what an operator should look at, the worst first. Pure."""
+    """Say what an operator should look at, the worst first. Pure.
+
+    A node that was given a job a moment ago is not yet blamed for not running it: stock Scrapyd looks every 5 s.
+    """
     found: list[Attention] = []
     for state, what in (
         (NodeState.UNREACHABLE, "cannot be reached"),
@@ -52,7 +65,8 @@ def find_attention(
         behind = [node.name for node in live if version not in (node.projects or {}).get(project, ())]
         if behind:
             found.append(_about("behind", behind, f"does not hold {project} {version}", "crawlctl deploy"))
-    if waiting := [node.name for node in live if node.pending and not node.running]:
+    idle = (node.name for node in live if node.pending and not node.running)
+    if waiting := [name for name in idle if name not in just_scheduled]:
         found.append(_about("waiting", waiting, "has jobs pending and runs none", "crawlctl jobs list --state pending"))
     return found
 

@@ -21,7 +21,7 @@ from redis.sentinel import Sentinel
 
 from toolkit.model.hosts import Secret
 from toolkit.store.address import RedisAddress, parse_address
-from toolkit.store.refusals import store_error
+from toolkit.store.redis_errors import store_error
 
 Argument = str | bytes | int
 

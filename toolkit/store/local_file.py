@@ -55,6 +55,11 @@ class LocalFile:
         self._one_at_a_time = threading.RLock()
         self._connection: sqlite3.Connection | None = None
 
+    def open(self) -> None:
+        """Make the file if it is not there, and see that it is a store; every other method does so by itself."""
+        with self._one_at_a_time, self._translated():
+            self._opened()
+
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Give a view of the file as it is at one moment."""

@@ -7,10 +7,17 @@ from itertools import islice
 
 from toolkit.model.jobs import Job, JobFilter
 from toolkit.model.names import JobId
-from toolkit.store import refusing, wire
+from toolkit.store import refusals, wire
 from toolkit.store.interfaces import MAX_JOBS
 from toolkit.store.local_file import LocalFile
 from toolkit.store.ordering import microseconds, scheduled_us
+
+# Each is answered in the order of one index (`local_file.py`), so that reading stops when enough jobs have passed.
+_NEWEST = "SELECT body FROM jobs WHERE scheduled_us >= ? OR scheduled_us = 0 ORDER BY scheduled_us DESC, id DESC"
+_NEWEST_OF_A_KIND = (
+    "SELECT body FROM jobs WHERE is_final = ? AND (scheduled_us >= ? OR scheduled_us = 0)"
+    " ORDER BY scheduled_us DESC, id DESC"
+)
 
 
 class LocalJobs:
@@ -22,14 +29,14 @@ class LocalJobs:
 
     def add(self, jobs: Sequence[Job]) -> None:
         """See `JobStore.add`."""
-        refusing.check_ids_differ(jobs)
+        refusals.check_ids_differ(jobs)
         if not jobs:
             return
         new = [(job.id, scheduled_us(job), job.state.is_final, wire.write_job(job)) for job in jobs]
         with self._file.writing() as rows:
             for job in jobs:
                 if rows.execute("SELECT 1 FROM jobs WHERE id = ?", (job.id,)).fetchone():
-                    raise refusing.job_known(job.id)
+                    raise refusals.job_known(job.id)
             rows.executemany("INSERT INTO jobs VALUES (?, ?, ?, ?)", new)
             beyond = rows.execute("SELECT count(*) FROM jobs WHERE is_final").fetchone()[0] - self._max_jobs
             rows.execute(
@@ -74,14 +81,13 @@ class LocalJobs:
 
     def recent(self, wanted: JobFilter, *, limit: int) -> Sequence[Job]:
         """See `JobStore.recent`."""
-        finals = {state.is_final for state in wanted.states} or {True, False}
         oldest = 0 if wanted.since is None else max(0, microseconds(wanted.since))
+        finals = {state.is_final for state in wanted.states}
         with self._file.reading() as rows:
-            found = rows.execute(
-                "SELECT body FROM jobs WHERE is_final IN (?, ?) AND (scheduled_us >= ? OR scheduled_us = 0)"
-                " ORDER BY scheduled_us DESC, id DESC",
-                (max(finals), min(finals), oldest),
-            )
+            if len(finals) == 1:
+                found = rows.execute(_NEWEST_OF_A_KIND, (*finals, oldest))
+            else:
+                found = rows.execute(_NEWEST, (oldest,))
             passing = (job for job in (wire.read_job(body) for (body,) in found) if wanted.admits(job))
             return tuple(islice(passing, max(0, limit)))
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.releases import Release, Rollout, RolloutLock
-from toolkit.store import refusing, wire
+from toolkit.store import refusals, wire
 from toolkit.store.interfaces import MAX_HISTORY
 from toolkit.store.local_file import LocalFile
 from toolkit.store.ordering import newest_first, ttl_ms
@@ -27,7 +27,7 @@ class LocalReleases:
             now = _now_ms()
             standing = _standing_lock(rows, project, now)
             if standing is not None and not steal:
-                raise refusing.lock_held(standing)
+                raise refusals.lock_held(standing)
             # The clock is the floor of the counter, so that a token is new even in a file restored from a backup.
             token = max(rows.execute("SELECT last FROM tokens").fetchone()[0] + 1, now)
             rows.execute("UPDATE tokens SET last = ?", (token,))
@@ -62,7 +62,7 @@ class LocalReleases:
                 "SELECT digest FROM releases WHERE project = ? AND version = ?", (project, version)
             ).fetchone()
             if known is not None and known[0] != digest:
-                raise refusing.other_bytes(project, version)
+                raise refusals.other_bytes(project, version)
             if known is None:
                 rows.execute("INSERT INTO releases VALUES (?, ?, ?, ?, NULL)", (project, version, digest, body))
 
@@ -76,7 +76,7 @@ class LocalReleases:
                 "UPDATE releases SET holders = ? WHERE project = ? AND version = ?", (nodes, project, version)
             )
             if held.rowcount == 0:
-                raise refusing.no_such_release(project, version)
+                raise refusals.no_such_release(project, version)
             rows.execute("REPLACE INTO active VALUES (?, ?)", (project, version))
             _append(rows, project, body)
 
@@ -91,7 +91,7 @@ class LocalReleases:
         with self._file.writing() as rows:
             _check_ours(rows, project, lock)
             if rows.execute("SELECT 1 FROM active WHERE project = ? AND version = ?", (project, version)).fetchone():
-                raise refusing.release_is_active(project, version)
+                raise refusals.release_is_active(project, version)
             rows.execute("DELETE FROM releases WHERE project = ? AND version = ?", (project, version))
 
     def active(self, project: ProjectName) -> Release | None:
@@ -164,7 +164,7 @@ def _standing_lock(rows: sqlite3.Connection, project: ProjectName, now_ms: int) 
 def _check_ours(rows: sqlite3.Connection, project: ProjectName, lock: RolloutLock) -> None:
     held = rows.execute("SELECT token FROM locks WHERE project = ? AND expires_ms > ?", (project, _now_ms())).fetchone()
     if held is None or held[0] != lock.token:
-        raise refusing.lock_lost(lock)
+        raise refusals.lock_lost(lock)
 
 
 def _append(rows: sqlite3.Connection, project: ProjectName, body: str) -> None:

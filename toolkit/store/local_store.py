@@ -25,8 +25,7 @@ class LocalStore:
         self._file = LocalFile(folder / f"store-{Keys(cluster).cluster}.sqlite3")
         self._releases = LocalReleases(self._file)
         self._jobs = LocalJobs(self._file, max_jobs=max_jobs)
-        with self._file.reading():
-            """Opening it shows at once whether it can be used."""
+        self._file.open()
 
     @property
     def path(self) -> Path:

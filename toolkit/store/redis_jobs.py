@@ -7,7 +7,7 @@ from itertools import islice
 
 from toolkit.model.jobs import Job, JobFilter
 from toolkit.model.names import JobId
-from toolkit.store import refusing, wire
+from toolkit.store import refusals, wire
 from toolkit.store.connect import RedisDoor
 from toolkit.store.interfaces import MAX_JOBS
 from toolkit.store.keys import Keys
@@ -26,7 +26,7 @@ class RedisJobs:
 
     def add(self, jobs: Sequence[Job]) -> None:
         """See `JobStore.add`."""
-        refusing.check_ids_differ(jobs)
+        refusals.check_ids_differ(jobs)
         if not jobs:
             return
         keys = self._keys
@@ -36,7 +36,7 @@ class RedisJobs:
             args=[self._max_jobs, *_arguments(jobs)],
         )
         if verdict[0] == "known":
-            raise refusing.job_known(JobId(verdict[1]))
+            raise refusals.job_known(JobId(verdict[1]))
 
     def update(self, jobs: Sequence[Job]) -> None:
         """See `JobStore.update`."""

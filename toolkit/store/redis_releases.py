@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.releases import Release, Rollout, RolloutLock
-from toolkit.store import refusing, wire
+from toolkit.store import refusals, wire
 from toolkit.store.connect import RedisDoor
 from toolkit.store.interfaces import MAX_HISTORY
 from toolkit.store.keys import Keys
@@ -31,14 +31,14 @@ class RedisReleases:
             project, token=int(token), claim=claim, since_ms=int(since_ms), expires_ms=int(expires_ms)
         )
         if verdict == "held":
-            raise refusing.lock_held(standing)
+            raise refusals.lock_held(standing)
         return standing
 
     def renew(self, lock: RolloutLock, *, ttl_s: float) -> None:
         """See `ReleaseStore.renew`."""
         verdict = self._door.run("renew", keys=[self._keys.lock(lock.project)], args=[lock.token, ttl_ms(ttl_s)])
         if verdict == "not_ours":
-            raise refusing.lock_lost(lock)
+            raise refusals.lock_lost(lock)
 
     def unlock(self, lock: RolloutLock) -> None:
         """See `ReleaseStore.unlock`."""
@@ -64,9 +64,9 @@ class RedisReleases:
             args=[lock.token, project, release.version, release.digest, wire.write_release(release)],
         )
         if verdict == "not_ours":
-            raise refusing.lock_lost(lock)
+            raise refusals.lock_lost(lock)
         if verdict == "other_bytes":
-            raise refusing.other_bytes(project, release.version)
+            raise refusals.other_bytes(project, release.version)
 
     def activate(self, rollout: Rollout, lock: RolloutLock, *, held_by: Sequence[NodeName]) -> None:
         """See `ReleaseStore.activate`."""
@@ -86,9 +86,9 @@ class RedisReleases:
             ],
         )
         if verdict == "not_ours":
-            raise refusing.lock_lost(lock)
+            raise refusals.lock_lost(lock)
         if verdict == "unknown":
-            raise refusing.no_such_release(project, rollout.version)
+            raise refusals.no_such_release(project, rollout.version)
 
     def note(self, rollout: Rollout) -> None:
         """See `ReleaseStore.note`."""
@@ -105,9 +105,9 @@ class RedisReleases:
             args=[lock.token, project, version],
         )
         if verdict == "not_ours":
-            raise refusing.lock_lost(lock)
+            raise refusals.lock_lost(lock)
         if verdict == "is_active":
-            raise refusing.release_is_active(project, version)
+            raise refusals.release_is_active(project, version)
 
     def active(self, project: ProjectName) -> Release | None:
         """See `ReleaseStore.active`."""
