@@ -6,8 +6,8 @@
     redis+sentinel://[[user]:password@]host[:port],host[:port]/service[/db]
     rediss+sentinel://…                              the master that Sentinel names, followed when it moves
 
-After `?`: `db`, `socket_timeout`, `socket_connect_timeout` (seconds), `sentinel_username`, `sentinel_password`, and for
-TLS `ssl_ca_certs`, `ssl_certfile`, `ssl_keyfile`, `ssl_cert_reqs` (required, optional, none), `ssl_check_hostname`.
+After `?`: `db`, `socket_timeout`, `socket_connect_timeout` (seconds), `sentinel_username`, `sentinel_password`; for TLS
+`ssl_ca_certs`, `ssl_certfile`, `ssl_keyfile`, `ssl_cert_reqs` (required, optional, none), `ssl_check_hostname` (yes, no).
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ _PLACE = re.compile(
     r"(?:\[(?P<six>[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?)\]|(?P<name>[^:\[\]/\s]*))(?::(?P<port>[0-9]{1,5}))?"
 )
 _SECONDS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")
+_TLS_WORDS = {
+    "ssl_cert_reqs": ("required", "optional", "none"),
+    "ssl_check_hostname": ("yes", "no", "true", "false", "1", "0"),
+}
 _OPTIONS = (
     *("db", "socket_timeout", "socket_connect_timeout", "sentinel_username", "sentinel_password"),
     *_TLS_OPTIONS,
@@ -121,6 +125,9 @@ def _options(query: str) -> dict[str, str]:
                 f"the Redis URL has an unknown option {name[:30]!r}" + (f", did you mean {near[0]!r}?" if near else ""),
                 hint=f"known are {', '.join(_OPTIONS)}",
             )
+    for name, words in _TLS_WORDS.items():
+        if name in options and options[name].lower() not in words:
+            raise ConfigurationError(f"the Redis URL's {name} is none of {', '.join(words)}", hint=f"{name}={words[0]}")
     return options
 
 

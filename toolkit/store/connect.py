@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import redis
@@ -19,6 +20,7 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
+from toolkit.model.errors import ConfigurationError
 from toolkit.model.hosts import Secret
 from toolkit.store.address import RedisAddress, parse_address
 from toolkit.store.redis_errors import store_error
@@ -133,7 +135,12 @@ def _master(address: RedisAddress, options: dict[str, Any]) -> redis.Redis:
 
 
 def _tls(options: Mapping[str, str]) -> dict[str, Any]:
-    chosen: dict[str, Any] = dict(options)
-    if "ssl_check_hostname" in chosen:
-        chosen["ssl_check_hostname"] = chosen["ssl_check_hostname"].lower() not in {"0", "no", "false"}
-    return chosen
+    for name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile"):
+        if name in options and not Path(options[name]).is_file():
+            raise ConfigurationError(
+                f"there is no file {options[name]}, which the Redis URL names as {name}",
+                hint="write its absolute path",
+            )
+    checks = options.get("ssl_cert_reqs", "required").lower()
+    checks_host = options.get("ssl_check_hostname", "no" if checks == "none" else "yes").lower()
+    return {**options, "ssl_cert_reqs": checks, "ssl_check_hostname": checks_host in {"yes", "true", "1"}}

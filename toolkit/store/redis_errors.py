@@ -18,7 +18,7 @@ _PHRASES = (
     ("DB index is out of range", "it has no such database", "use a smaller number at the end of the redis URL, say /0"),
     ("max number of clients", "it has no connection left (maxclients)", "close other clients, or raise maxclients"),
     ("CERTIFICATE_VERIFY_FAILED", "its TLS certificate is not trusted", "name its authority: ?ssl_ca_certs=/path.pem"),
-    ("SSL", "no TLS connection can be made", "is it redis:// rather than rediss://?"),
+    ("SSL", "no TLS connection can be made", "is it redis:// rather than rediss://, or a wrong TLS file?"),
     ("No master found", "Sentinel knows no live master for it", "check the service's name, and SENTINEL MASTERS there"),
     ("Name or service not known", "its host name is unknown", _HOST_HINT),
     ("No address associated", "its host name is unknown", _HOST_HINT),
@@ -29,7 +29,11 @@ _PHRASES = (
     ("No such file or directory", "there is no such socket", "is it running? check the path in the redis URL"),
     ("Permission denied", "this user may not use it", "look at owner and mode of the socket and the TLS files"),
     ("Protocol Error", "what answers there is not a Redis", f"{_HOST_HINT}; rediss:// if it speaks TLS"),
-    ("Connection closed by server", "it closed the connection", f"is it a Redis, and without TLS? {_HOST_HINT}"),
+    (
+        "Connection closed by server",
+        "it closed the connection",
+        f"is it a Redis? rediss:// if it has TLS; {_HOST_HINT}",
+    ),
 )
 # What the library names by a class, whose text lacks the first word of the answer; a class stands before its parents.
 _CLASSES = (
@@ -81,7 +85,10 @@ def _meaning(error: Exception, *, waited_s: float, lost: str) -> tuple[str, str]
     if isinstance(error, exceptions.TimeoutError | TimeoutError):
         return f"no answer within {waited_s:.1f} s{lost}", "is it stopped, or cut off by a firewall?"
     if isinstance(error, exceptions.ConnectionError | OSError):
-        return f"the connection broke ({text}){lost}", f"is it running? {_LOG_HINT}"
+        return (
+            f"the connection broke ({text}){lost}",
+            f"is it running, and without TLS? rediss:// if it has TLS; {_LOG_HINT}",
+        )
     return f"it refused: {text}", _LOG_HINT
 
 

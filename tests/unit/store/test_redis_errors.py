@@ -9,7 +9,7 @@ from redis import exceptions
 
 from toolkit.model.hosts import Secret
 from toolkit.store.address import parse_address
-from toolkit.store.refusals import store_error
+from toolkit.store.redis_errors import store_error
 
 ADDRESS = parse_address(Secret("redis://user:hunter2@db.example.com:6380/0"))
 
