@@ -56,7 +56,7 @@ class Host:
     path: str = ""
     username: str | None = None
     password: Secret | None = None
-    timeout_s: float = 30.0
+    timeout_s: float = 10.0
     labels: Mapping[str, str] = field(default_factory=dict)
     groups: frozenset[str] = frozenset()
     connection: Literal["local", "ssh"] = "ssh"

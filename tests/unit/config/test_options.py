@@ -32,7 +32,7 @@ def test_every_meaning_is_one_sentence() -> None:
 def test_the_table_of_a_scope_has_a_line_for_each_option() -> None:
     lines = markdown_table(Scope.HOST).splitlines()
     assert len(lines) == 2 + len(options(Scope.HOST))
-    assert "| `timeout_s` | a number greater than 0 and at most 86400, in seconds | `30.0` |" in "\n".join(lines)
+    assert "| `timeout_s` | a number greater than 0 and at most 86400, in seconds | `10.0` |" in "\n".join(lines)
 
 
 def test_a_type_is_said_in_words() -> None:
