@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from toolkit.cli.command import command
+from toolkit.cli.command import OnOption, command
 from toolkit.cli.session import Session
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def add_to(app: typer.Typer) -> None:
     """Register these commands."""
     command(app, "crawlctl demo")(demo)
     command(app, "crawlctl up", "crawlctl up && crawlctl deploy projects/shop && crawlctl schedule products")(up)
-    command(app, "crawlctl down")(down)
+    command(app, "crawlctl down", "crawlctl down --on node-3")(down)
 
 
 def demo(
@@ -32,25 +33,31 @@ def demo(
     run_demo(session, pages=pages)
 
 
-def up(session: Session) -> None:
+def up(session: Session, on: OnOption = None) -> None:
     """Start the inventory's local hosts, and its Redis if that is on this machine; keep them running."""
+    from toolkit.model.errors import NotFoundError
     from toolkit.provision.local_cluster import up as start
     from toolkit.views.local import servers_view
 
-    done = start(session.inventory, session.state_folder, environ=os.environ)
+    wanted = replace(session.inventory, hosts=session.hosts(on))
+    done = start(wanted, session.state_folder, environ=os.environ)
+    if not done.each:
+        raise NotFoundError("the inventory has no local host", hint="a host of this machine has `connection: local`")
     session.printer.show(servers_view(done))
     end_by_servers(session, done, "started")
 
 
 def down(
     session: Session,
+    on: OnOption = None,
     grace: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long spiders may take to close.")] = 30.0,
 ) -> None:
     """Stop what `up` started, spiders included; nothing of it is left running. The data stay."""
     from toolkit.provision.local_cluster import down as stop
     from toolkit.views.local import servers_view
 
-    done = stop(session.state_folder, grace_s=grace)
+    only = None if on is None else {host.name for host in session.hosts(on)}
+    done = stop(session.state_folder, only=only, grace_s=grace)
     session.printer.show(servers_view(done))
     end_by_servers(session, done, "stopped")
 

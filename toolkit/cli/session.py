@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from toolkit.cli.errors import described
 from toolkit.cli.printer import Output, Printer
-from toolkit.model.errors import CrawlctlError
+from toolkit.model.errors import CrawlctlError, InventoryMissingError, ProjectError
 from toolkit.model.hosts import Host
 
 if TYPE_CHECKING:
@@ -42,10 +42,21 @@ class Session:
 
     @cached_property
     def inventory(self) -> Inventory:
-        """The inventory, with the generated credentials of local hosts laid in."""
-        from toolkit.config.inventory import find, load
+        """The inventory, with the generated credentials of local hosts laid in.
 
-        return self.with_local_credentials(load(find(self.options.inventory, start=Path.cwd(), environ=os.environ)))
+        Where there is none, the `[deploy]` targets of the closest scrapy.cfg serve as one, and it says so.
+        """
+        from toolkit.config.inventory import find, load
+        from toolkit.config.paths import state_folder
+        from toolkit.provision.credentials import with_local_credentials
+
+        try:
+            inventory = load(find(self.options.inventory, start=Path.cwd(), environ=os.environ))
+        except InventoryMissingError:
+            if (targets := self._targets()) is None:
+                raise
+            return targets
+        return with_local_credentials(inventory, state_folder(inventory.path, os.environ))
 
     @cached_property
     def state_folder(self) -> Path:
@@ -93,10 +104,16 @@ class Session:
         for each in reversed(self._opened):
             each.close()
 
-    @staticmethod
-    def with_local_credentials(inventory: Inventory) -> Inventory:
-        """Lay the passwords that `crawlctl up` generated into the local hosts and the local Redis."""
-        from toolkit.config.paths import state_folder
-        from toolkit.provision.credentials import with_local_credentials
+    def _targets(self) -> Inventory | None:
+        from toolkit.config.inventory.targets import inventory_of_targets
+        from toolkit.config.project import find_project
 
-        return with_local_credentials(inventory, state_folder(inventory.path, os.environ))
+        try:
+            project = find_project(Path.cwd())
+        except ProjectError:
+            return None
+        if not any(target.url for target in project.targets):
+            return None
+        inventory = inventory_of_targets(project.root / "scrapy.cfg", project.targets)
+        self.printer.say(f"there is no inventory.yaml: using the {len(inventory.hosts)} deploy target(s) of scrapy.cfg")
+        return inventory

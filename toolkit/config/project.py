@@ -10,6 +10,7 @@ from pathlib import Path
 
 from toolkit.config.paths import closest_file
 from toolkit.model.errors import ProjectError, UsageError
+from toolkit.model.hosts import Secret
 from toolkit.model.names import ProjectName, check_project
 
 CFG_NAME = "scrapy.cfg"
@@ -19,13 +20,13 @@ _HINT = "run it in a Scrapy project's folder, or name that folder; `scrapy start
 
 @dataclass(frozen=True, slots=True)
 class DeployTarget:
-    """One `[deploy]` or `[deploy:NAME]` section. Its password is never read into it; only that there is one."""
+    """One `[deploy]` or `[deploy:NAME]` section."""
 
     name: str
     url: str | None
     project: str | None = None
     username: str | None = None
-    has_password: bool = False
+    password: Secret | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,10 @@ def _target(config: ConfigParser, section: str, name: str) -> DeployTarget:
     def value(option: str) -> str | None:
         return _get(config, section, option) or _get(config, _DEPLOY, option)
 
-    return DeployTarget(name, value("url"), value("project"), value("username"), value("password") is not None)
+    def secret(text: str | None) -> Secret | None:
+        return None if text is None else Secret(text)
+
+    return DeployTarget(name, value("url"), value("project"), value("username"), secret(value("password")))
 
 
 def _declares_build(root: Path) -> bool:

@@ -72,6 +72,10 @@ class InventoryError(ConfigurationError):
         super().__init__("\n".join(str(mistake) for mistake in self.mistakes), hint=hint)
 
 
+class InventoryMissingError(ConfigurationError):
+    """No inventory was named, and none was found."""
+
+
 class ProjectError(ConfigurationError):
     """There is no Scrapy project there, or it cannot be read."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,12 +66,16 @@ def up(
 
 
 def down(
-    folder: Path, *, grace_s: float = local_servers.GRACE_S, on_progress: OnProgress | None = None
+    folder: Path,
+    *,
+    only: Collection[NodeName] | None = None,
+    grace_s: float = local_servers.GRACE_S,
+    on_progress: OnProgress | None = None,
 ) -> Outcomes[LocalProcess]:
     """End every node that was started in the folder, its spiders too, then its Redis; idempotent.
 
-    Also those whose hosts have left the inventory. Spiders close by themselves within `grace_s` seconds or are killed;
-    what survives even that is an outcome. The data stay.
+    With `only`, just those nodes, and the Redis goes on. Else also those whose hosts have left the inventory. Spiders
+    close by themselves within `grace_s` seconds or are killed; what survives even that is an outcome. The data stay.
 
     Raises:
         MissingExtraError: psutil is not installed.
@@ -83,7 +87,8 @@ def down(
         return Outcomes(())
     processes.load_psutil()
     with private_files.one_at_a_time(home, doing="down"):
-        return _stop_all(_known_nodes(home), home, with_redis=True, grace_s=grace_s, on_progress=on_progress)
+        names = [name for name in _known_nodes(home) if only is None or name in only]
+        return _stop_all(names, home, with_redis=only is None, grace_s=grace_s, on_progress=on_progress)
 
 
 def _known_nodes(home: Path) -> list[NodeName]:

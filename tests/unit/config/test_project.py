@@ -8,6 +8,7 @@ import pytest
 
 from toolkit.config.project import DeployTarget, ScrapyProject, find_project, read_targets
 from toolkit.model.errors import ProjectError
+from toolkit.model.hosts import Secret
 
 SETTINGS = "[settings]\ndefault = shop.settings\n"
 
@@ -44,9 +45,9 @@ url = http://two:6800/
 username = you
 """
     assert project(tmp_path, text).targets == (
-        DeployTarget("default", "http://one:6800/", "shop", "me", has_password=True),
-        DeployTarget("two", "http://two:6800/", "shop", "me", has_password=True),
-        DeployTarget("three", "http://one:6800/", "shop", "you", has_password=True),
+        DeployTarget("default", "http://one:6800/", "shop", "me", password=Secret("s3cret")),
+        DeployTarget("two", "http://two:6800/", "shop", "me", password=Secret("s3cret")),
+        DeployTarget("three", "http://one:6800/", "shop", "you", password=Secret("s3cret")),
     )
     assert "sure" not in repr(find_project(tmp_path))
 

@@ -29,7 +29,7 @@ def test_without_targets_it_is_the_sample_itself() -> None:
 def test_every_target_becomes_a_host(tmp_path: Path) -> None:
     targets = [
         DeployTarget("default", "http://localhost:6800/"),
-        DeployTarget("eu 1", "https://x.example.com/scrapyd/", username="me", has_password=True),
+        DeployTarget("eu 1", "https://x.example.com/scrapyd/", username="me", password=Secret("s3cret")),
         DeployTarget("again", "https://x.example.com/scrapyd"),
         DeployTarget("null", "http://[::1]"),
         DeployTarget("broken", "ftp://x"),
@@ -65,7 +65,9 @@ def test_targets_without_any_url_are_refused() -> None:
 def test_whatever_the_targets_are_called_the_result_loads(
     tmp_path_factory: pytest.TempPathFactory, written: list[tuple[str, int]]
 ) -> None:
-    targets = [DeployTarget(name, f"http://x:{port}", username="u", has_password=True) for name, port in written]
+    targets = [
+        DeployTarget(name, f"http://x:{port}", username="u", password=Secret("s3cret")) for name, port in written
+    ]
     text = annotated_inventory(targets)
     names = {line.strip().rstrip(":").strip('"') for line in text.splitlines()}
     environ = {password_variable(name): "p" for name in names}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from toolkit.config.options import INVENTORY_VARIABLE
 from toolkit.config.paths import closest_file
-from toolkit.model.errors import ConfigurationError
+from toolkit.model.errors import ConfigurationError, InventoryMissingError
 
 INVENTORY_NAME = "inventory.yaml"
 _HINT = "`crawlctl init` writes an inventory; -i or CRAWLCTL_INVENTORY names one"
@@ -19,7 +19,8 @@ def find(explicit: Path | None, *, start: Path, environ: Mapping[str, str]) -> P
     A relative path is meant from `start`. An empty variable counts as unset.
 
     Raises:
-        ConfigurationError: the file that was named is not there, or none was named and none found.
+        ConfigurationError: the file that was named is not there.
+        InventoryMissingError: none was named, and none found.
 
     """
     named = environ.get(INVENTORY_VARIABLE)
@@ -29,7 +30,7 @@ def find(explicit: Path | None, *, start: Path, environ: Mapping[str, str]) -> P
         return _existing(start / named, named_by=INVENTORY_VARIABLE)
     found = closest_file(INVENTORY_NAME, start=start)
     if found is None:
-        raise ConfigurationError(f"there is no {INVENTORY_NAME} in {start} or above", hint=_HINT)
+        raise InventoryMissingError(f"there is no {INVENTORY_NAME} in {start} or above", hint=_HINT)
     return found
 
 

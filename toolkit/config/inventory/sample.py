@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from urllib.parse import SplitResult, unquote, urlsplit
+from collections.abc import Iterator, Sequence
 
 from toolkit.config.inventory.finding import INVENTORY_NAME
-from toolkit.config.inventory.ranges import NAME
+from toolkit.config.inventory.targets import Target, read_urls
 from toolkit.config.paths import sample_file
 from toolkit.config.project import DeployTarget
-from toolkit.model.errors import ConfigurationError
 
-_HINT = "without targets, `crawlctl init` writes an inventory of three nodes on this machine"
 _FROM_HERE = "# What holds for every host"
 _HOSTS = "# Every host by its name"
 _EXAMPLES = "# To copy from"
 _FIRST_KEY = re.compile(r"(?m)^[a-z]+:")
-_DEFAULT_PORTS = {"http": 80, "https": 443}
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
 _YAML_WORDS = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """A deploy target whose URL is understood, under a name that a host may have."""
-
-    name: str
-    url: SplitResult
-    port: int
-    username: str | None
-    has_password: bool
 
 
 def annotated_inventory(targets: Sequence[DeployTarget] = ()) -> str:
@@ -49,9 +32,8 @@ def annotated_inventory(targets: Sequence[DeployTarget] = ()) -> str:
     sample = sample_file(INVENTORY_NAME).read_text(encoding="utf-8")
     if not targets:
         return sample
-    understood, refused = _understood(targets)
-    if not understood:
-        raise ConfigurationError("no [deploy] target in scrapy.cfg has an http or https URL", hint=_HINT)
+    understood, remarks = read_urls(targets)
+    hosts = [line for target in understood for line in _host(target)]
     lines = [
         "# The inventory: which machines there are, and how their nodes are reached.",
         "# Its hosts were taken from the [deploy] sections of scrapy.cfg.",
@@ -65,7 +47,7 @@ def annotated_inventory(targets: Sequence[DeployTarget] = ()) -> str:
     return (
         annotated
         + "hosts:\n"
-        + "".join(f"  {line}\n" for line in _hosts(understood, refused))
+        + "".join(f"  {line}\n" for line in [*(f"# {remark}" for remark in remarks), *hosts])
         + "\n"
         + _part(sample, _EXAMPLES)
     )
@@ -88,72 +70,21 @@ def _comment(sample: str, start: str) -> str:
     return rest[: key.start()] if key else rest
 
 
-def _hosts(understood: Sequence[_Target], refused: Sequence[str]) -> Iterator[str]:
-    for text in refused:
-        yield f"# {text}"
-    seen: dict[tuple[str | None, int, str], str] = {}
-    for target in understood:
-        where = (target.url.hostname, target.port, target.url.path.rstrip("/"))
-        if where in seen:
-            yield f"# target {_one_line(target.name)}: the same node as {seen[where]}"
-            continue
-        seen[where] = target.name
-        yield from _host(target)
-
-
-def _understood(targets: Iterable[DeployTarget]) -> tuple[list[_Target], list[str]]:
-    understood: list[_Target] = []
-    refused: list[str] = []
-    for target in targets:
-        url = _split(target.url)
-        if url is None or url.hostname is None:
-            refused.append(f"target {_one_line(target.name)}: it has no http or https URL that can be read")
-            continue
-        name = _free_name(target.name, {each.name for each in understood})
-        port = url.port or _DEFAULT_PORTS[url.scheme]
-        username = target.username or (unquote(url.username) if url.username else None)
-        understood.append(_Target(name, url, port, username, target.has_password or bool(url.password)))
-    return understood, refused
-
-
-def _split(url: str | None) -> SplitResult | None:
-    try:
-        parts = urlsplit(url or "")
-        is_good = parts.scheme in _DEFAULT_PORTS and parts.port != 0
-    except ValueError:
-        return None
-    return parts if is_good else None
-
-
-def _free_name(written: str, taken: set[str]) -> str:
-    """Return the target's name with `-` for what no host's name may hold, and a number if it is taken."""
-    wanted = _UNSAFE.sub("-", written).strip("-.") or "node"
-    if wanted == "all" or not NAME.fullmatch(wanted):
-        wanted = f"node-{wanted}"
-    candidates = [wanted, *(f"{wanted}-{number}" for number in range(2, len(taken) + 3))]
-    return next(name for name in candidates if name not in taken)
-
-
-def _host(target: _Target) -> Iterator[str]:
+def _host(target: Target) -> Iterator[str]:
     yield f"{_text(target.name)}:"
-    yield f"  address: {_text(target.url.hostname or '')}"
+    yield f"  address: {_text(target.address)}"
     yield f"  port: {target.port}"
-    if target.url.scheme != "http":
-        yield f"  scheme: {target.url.scheme}"
-    path = target.url.path.rstrip("/")
-    if path:
-        yield f"  path: {_text(path)}"
+    if target.scheme != "http":
+        yield f"  scheme: {target.scheme}"
+    if target.path:
+        yield f"  path: {_text(target.path)}"
     if target.username:
         yield f"  username: {_text(target.username)}"
     # Without a user name, scrapyd-client sends no password either.
-    if target.username and target.has_password:
+    if target.username and target.password:
         yield f"  password: {{env: {password_variable(target.name)}}}  # scrapy.cfg has it; set the variable instead"
 
 
 def _text(text: str) -> str:
     """Write a text so that YAML reads the same; a JSON string is one in YAML too."""
     return text if _PLAIN.fullmatch(text) and text.lower() not in _YAML_WORDS else json.dumps(text, ensure_ascii=False)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
