@@ -7,7 +7,7 @@
     rediss+sentinel://…                              the master that Sentinel names, followed when it moves
 
 After `?`: `db`, `socket_timeout`, `socket_connect_timeout` (seconds), `sentinel_username`, `sentinel_password`; for TLS
-`ssl_ca_certs`, `ssl_certfile`, `ssl_keyfile`, `ssl_cert_reqs` (required, optional, none), `ssl_check_hostname` (yes, no).
+`ssl_ca_certs`, `ssl_certfile`, `ssl_keyfile`, `ssl_cert_reqs` (required, optional or none), `ssl_check_hostname`.
 """
 
 from __future__ import annotations

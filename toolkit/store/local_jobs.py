@@ -47,12 +47,14 @@ class LocalJobs:
 
     def update(self, jobs: Sequence[Job]) -> None:
         """See `JobStore.update`."""
-        changed = [(scheduled_us(job), job.state.is_final, wire.write_job(job), job.id) for job in jobs]
+        changed = [
+            (scheduled_us(job), job.state.is_final, wire.write_job(job), job.id, job.state.is_final) for job in jobs
+        ]
         if not changed:
             return
         with self._file.writing() as rows:
             rows.executemany(
-                "UPDATE jobs SET scheduled_us = ?1, is_final = ?2, body = ?3 WHERE id = ?4 AND (?2 OR NOT is_final)",
+                "UPDATE jobs SET scheduled_us = ?, is_final = ?, body = ? WHERE id = ? AND (? OR NOT is_final)",
                 changed,
             )
 

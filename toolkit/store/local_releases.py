@@ -174,7 +174,7 @@ def _append(rows: sqlite3.Connection, project: ProjectName, body: str) -> None:
         return
     rows.execute("INSERT INTO history (project, body) VALUES (?, ?)", (project, body))
     rows.execute(
-        "DELETE FROM history WHERE project = ?1 AND place NOT IN"
-        " (SELECT place FROM history WHERE project = ?1 ORDER BY place DESC LIMIT ?2)",
+        "DELETE FROM history WHERE place IN"
+        " (SELECT place FROM history WHERE project = ? ORDER BY place DESC LIMIT -1 OFFSET ?)",
         (project, MAX_HISTORY),
     )
