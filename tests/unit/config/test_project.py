@@ -45,9 +45,9 @@ url = http://two:6800/
 username = you
 """
     assert project(tmp_path, text).targets == (
-        DeployTarget("default", "http://one:6800/", "shop", "me", password=Secret("s3cret")),
-        DeployTarget("two", "http://two:6800/", "shop", "me", password=Secret("s3cret")),
-        DeployTarget("three", "http://one:6800/", "shop", "you", password=Secret("s3cret")),
+        DeployTarget("default", "http://one:6800/", "shop", "me", password=Secret("100%sure")),
+        DeployTarget("two", "http://two:6800/", "shop", "me", password=Secret("100%sure")),
+        DeployTarget("three", "http://one:6800/", "shop", "you", password=Secret("100%sure")),
     )
     assert "sure" not in repr(find_project(tmp_path))
 

@@ -68,7 +68,7 @@ def read_urls(targets: Iterable[DeployTarget]) -> tuple[list[Target], list[str]]
     found: dict[tuple[str, int, str], Target] = {}
     remarks: list[str] = []
     for target in targets:
-        shown = " ".join(target.name.split())
+        shown = "".join(each for each in " ".join(target.name.split()) if each.isprintable())
         url = _split(target.url)
         if url is None or url.hostname is None:
             remarks.append(f"target {shown}: it has no http or https URL that can be read")
