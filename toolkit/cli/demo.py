@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from toolkit.model.jobs import Job
     from toolkit.model.releases import DeployResult
 
-SPIDERS = (("products", 3), ("prices", 1))
+# The sample shop's categories: one job each, so that the nodes share the shop between them.
+CATEGORIES = ("lamps", "chairs", "tables", "rugs", "clocks", "vases", "shelves", "mirrors")
+RUNS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("prices", {}),
+    *(("products", {"category": name}) for name in CATEGORIES),
+)
 PROGRESS_EVERY_S = 1
 STOP_GRACE_S = 10.0
 
@@ -40,7 +45,7 @@ def run_demo(session: Session, *, pages: int) -> None:
             _tell(
                 session,
                 "schedule",
-                f"{sum(count for _, count in SPIDERS)} jobs on the least busy nodes, against {site}",
+                f"{len(RUNS)} jobs on the least busy nodes, against {site}",
             )
             jobs = _crawl(session, nodes, deployed, site)
         _tell(session, "down", "everything is stopped again, and nothing is left running")
@@ -116,14 +121,13 @@ def _crawl(session: Session, nodes: Nodes, deployed: DeployResult, site: str) ->
     from toolkit.views.jobs import jobs_table, utc_now
 
     placed = []
-    for spider, count in SPIDERS:
+    for spider, args in RUNS:
         order = Order(
             deployed.project,
             SpiderName(spider),
             deployed.version,
-            args={"site": site},
+            args={"site": site, **args},
             settings={"LOGSTATS_INTERVAL": str(PROGRESS_EVERY_S)},
-            count=count,
         )
         placed += schedule(nodes, session.store.jobs, order, now=session.store.now())
     current = [each.job for each in placed]
