@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ProjectFolder = Annotated[
     Path,
-    typer.Argument(metavar="[PROJECT_DIR]", help="The folder of scrapy.cfg, or one below it.", show_default="here"),
+    typer.Argument(metavar="PROJECT_DIR", help="The folder of scrapy.cfg, or one below it.", show_default="here"),
 ]
 IncludeDependencies = Annotated[
     bool, typer.Option("--include-dependencies", help="Pack what requirements.txt asks for into the egg.")
@@ -53,7 +53,7 @@ def build(
     project_dir: ProjectFolder = Path(),
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write the egg.")] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Only try it: build, list its spiders, write nothing.")
+        bool, typer.Option("--check", help="List its spiders as a node would; without -o, write no file.")
     ] = False,
     include_dependencies: IncludeDependencies = False,
 ) -> None:
@@ -128,7 +128,7 @@ def deploy(
 def releases(
     session: Session,
     project: Annotated[
-        str | None, typer.Argument(metavar="[PROJECT]", help="Only this project.", autocompletion=completion.projects)
+        str | None, typer.Argument(metavar="PROJECT", help="Only this project.", autocompletion=completion.projects)
     ] = None,
     history: Annotated[
         bool, typer.Option("--history", help="Show every rollout instead: who, when, on which nodes.")
@@ -164,7 +164,9 @@ def rollback(
     version: Annotated[
         str | None,
         typer.Argument(
-            metavar="[VERSION]", help="Else the one before the present.", autocompletion=completion.versions
+            metavar="VERSION",
+            help="The release to return to; the one before the active one unless given.",
+            autocompletion=completion.versions,
         ),
     ] = None,
     project: ProjectOption = None,

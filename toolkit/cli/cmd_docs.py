@@ -20,7 +20,9 @@ def docs(
     session: Session,
     topic: Annotated[
         str | None,
-        typer.Argument(metavar="[TOPIC]", help="A topic; all are listed without.", autocompletion=completion.topics),
+        typer.Argument(
+            metavar="TOPIC", help="What to read; all topics are listed without it.", autocompletion=completion.topics
+        ),
     ] = None,
 ) -> None:
     """Read the documentation on the terminal."""

@@ -13,7 +13,7 @@ from toolkit.cli.session import Session
 
 PatternArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[PATTERN]", help="Only these hosts, as in --on.", autocompletion=completion.hosts),
+    typer.Argument(metavar="PATTERN", help="Only these hosts, as in --on.", autocompletion=completion.hosts),
 ]
 
 
@@ -62,7 +62,8 @@ def schema(session: Session) -> None:
 def init(
     session: Session,
     source: Annotated[
-        Path | None, typer.Option("--from", metavar="SCRAPY_CFG", help="Take the hosts from its [deploy:*] targets.")
+        Path | None,
+        typer.Option("--from", metavar="SCRAPY_CFG", help="Take the hosts from this file's deploy targets."),
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path("inventory.yaml"),
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,

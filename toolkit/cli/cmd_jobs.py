@@ -25,7 +25,7 @@ JobArgument = Annotated[
     str, typer.Argument(metavar="ID", help="The job's id, or its first characters.", autocompletion=completion.jobs)
 ]
 SpiderOption = Annotated[
-    str | None, typer.Option("--spider", help="Of this spider.", autocompletion=completion.spiders)
+    str | None, typer.Option("--spider", help="Only jobs of this spider.", autocompletion=completion.spiders)
 ]
 EVERY_JOB = 1_000_000
 
@@ -38,7 +38,7 @@ def add_to(app: typer.Typer) -> None:
         "crawlctl schedule products -p shop -a category=books -s DOWNLOAD_DELAY=1 --wait",
         "crawlctl schedule products --workers 3 --on eu",
     )(schedule)
-    jobs = subcommands(app, "jobs", "List jobs, or show one; bare, it lists.", default="list")
+    jobs = subcommands(app, "jobs", "List jobs, as `crawlctl jobs` alone does, or show one.", default="list")
     command(
         jobs,
         "crawlctl jobs list --state running",
@@ -58,7 +58,9 @@ def add_to(app: typer.Typer) -> None:
 
 def schedule(
     session: Session,
-    spider: Annotated[str, typer.Argument(help="The spider.", autocompletion=completion.spiders)],
+    spider: Annotated[
+        str, typer.Argument(metavar="SPIDER", help="The spider's name.", autocompletion=completion.spiders)
+    ],
     project: ProjectOption = None,
     argument: Annotated[
         list[str] | None, typer.Option("--argument", "-a", metavar="K=V", help="A spider argument; repeatable.")
@@ -71,13 +73,16 @@ def schedule(
     priority: Annotated[float, typer.Option(help="Among a node's pending jobs, the greater goes first.")] = 0.0,
     job_id: Annotated[str | None, typer.Option("--id", help="The job's id; refused when it is known already.")] = None,
     version: Annotated[
-        str | None, typer.Option(help="Another release than the active one.", autocompletion=completion.versions)
+        str | None,
+        typer.Option(
+            help="Run this version instead of the active release; needs -p.", autocompletion=completion.versions
+        ),
     ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait for the end; exit code 8 when a job did not finish well.")
     ] = False,
 ) -> None:
-    """Run a spider on the least busy nodes, always with an explicit version."""
+    """Run a spider of the active release on the least busy nodes."""
     from toolkit.cluster.choice import choose
     from toolkit.cluster.schedule import Order
     from toolkit.cluster.schedule import schedule as start
@@ -105,12 +110,16 @@ def schedule(
 
 def list_(
     session: Session,
-    state: Annotated[list[JobState] | None, typer.Option("--state", help="In this state; repeatable.")] = None,
+    state: Annotated[
+        list[JobState] | None, typer.Option("--state", help="Only jobs in this state; repeatable.")
+    ] = None,
     spider: SpiderOption = None,
     project: ProjectOption = None,
     on: OnOption = None,
-    since: Annotated[str | None, typer.Option(metavar="AGE", help="Scheduled within, as in 30s, 15m, 2h, 7d.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many, the newest.")] = 50,
+    since: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Only jobs scheduled within this time: 30s, 15m, 2h, 7d.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many to show, newest first.")] = 50,
 ) -> None:
     """List the newest jobs of the whole cluster."""
     from toolkit.cli.durations import ago
@@ -143,7 +152,7 @@ def cancel(
     session: Session,
     job: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Ids or their beginnings.", autocompletion=completion.jobs),
+        typer.Argument(metavar="ID", help="Job ids, or their first characters.", autocompletion=completion.jobs),
     ] = None,
     spider: SpiderOption = None,
     project: ProjectOption = None,
@@ -173,7 +182,9 @@ def logs(
     session: Session,
     job: JobArgument,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
-    lines: Annotated[int | None, typer.Option("--lines", "-n", min=0, help="Only the last so many lines.")] = None,
+    lines: Annotated[
+        int | None, typer.Option("--lines", "-n", min=0, help="Only the last N lines; with -f, 10 unless given.")
+    ] = None,
 ) -> None:
     """Print a job's log."""
     from toolkit.cluster.files import follow_log, read_log

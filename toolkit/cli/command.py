@@ -42,9 +42,15 @@ OnOption = Annotated[
     ),
 ]
 ProjectOption = Annotated[
-    str | None, typer.Option("--project", "-p", help="The project.", autocompletion=completion.projects)
+    str | None,
+    typer.Option(
+        "--project",
+        "-p",
+        help="The project's name; not needed where only one fits.",
+        autocompletion=completion.projects,
+    ),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 
 
 def command(
