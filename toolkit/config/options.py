@@ -15,8 +15,10 @@ INVENTORY_VARIABLE = "CRAWLCTL_INVENTORY"
 STATE_VARIABLE = "CRAWLCTL_STATE"
 REDIS_SERVER_VARIABLE = "CRAWLCTL_REDIS_SERVER"
 NO_COLOR_VARIABLE = "NO_COLOR"
+DEBUG_VARIABLE = "CRAWLCTL_DEBUG"
 
 __all__ = [
+    "DEBUG_VARIABLE",
     "INVENTORY_VARIABLE",
     "NO_COLOR_VARIABLE",
     "OPTIONS",
@@ -38,9 +40,9 @@ OPTIONS: tuple[Option, ...] = (
         "redis",
         Scope.INVENTORY,
         Form.TEXT,
-        "The shared Redis, as a URL; without one, only what stock Scrapyd can do is possible.",
-        pattern=r"^(rediss?|unix|redis\+sentinel)://",
-        shape="a URL that begins with redis://, rediss://, unix:// or redis+sentinel://",
+        "The Redis that operators share, as a URL; without one, releases and job records stay on this machine.",
+        pattern=r"^(rediss?(\+sentinel)?|unix)://",
+        shape="a URL that begins with redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://",
         is_secret=True,
     ),
     Option("defaults", Scope.INVENTORY, Form.VARIABLES, "Variables of every host, unless a group or the host says so."),
@@ -188,6 +190,7 @@ OPTIONS: tuple[Option, ...] = (
         default_words="the first that is found on PATH, else the one of crawlctl[local]",
     ),
     Option(NO_COLOR_VARIABLE, Scope.ENVIRONMENT, Form.TEXT, "Set to anything, it turns colours off."),
+    Option(DEBUG_VARIABLE, Scope.ENVIRONMENT, Form.TEXT, "Set to anything, a bug in crawlctl shows its traceback."),
 )
 
 _BY_SCOPE: dict[Scope, dict[str, Option]] = {

@@ -16,6 +16,7 @@ from toolkit.model.errors import InventoryError
 
 GOOD = [
     "hosts: {a: }",
+    "redis: rediss+sentinel://h:1/main/2\nhosts: {a: }",
     "redis: rediss://h:1/2\nhosts: {a: {port: 1, scheme: https, path: /x, timeout_s: 0.5, slots: 3}}",
     "redis: null\ndefaults:\ngroups:\nhosts: {'a[1:3].x': {labels: {a: 1, b: yes, c: x}}}",
     "hosts: {a: {ssh: {user: u, port: 22, key: k}}}",
