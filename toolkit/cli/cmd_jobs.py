@@ -27,6 +27,10 @@ JobArgument = Annotated[
 SpiderOption = Annotated[
     str | None, typer.Option("--spider", help="Only jobs of this spider.", autocompletion=completion.spiders)
 ]
+OfProjectOption = Annotated[
+    str | None,
+    typer.Option("--project", "-p", help="Only jobs of this project.", autocompletion=completion.projects),
+]
 EVERY_JOB = 1_000_000
 
 
@@ -114,7 +118,7 @@ def list_(
         list[JobState] | None, typer.Option("--state", help="Only jobs in this state; repeatable.")
     ] = None,
     spider: SpiderOption = None,
-    project: ProjectOption = None,
+    project: OfProjectOption = None,
     on: OnOption = None,
     since: Annotated[
         str | None, typer.Option(metavar="AGE", help="Only jobs scheduled within this time: 30s, 15m, 2h, 7d.")
@@ -155,7 +159,7 @@ def cancel(
         typer.Argument(metavar="ID", help="Job ids, or their first characters.", autocompletion=completion.jobs),
     ] = None,
     spider: SpiderOption = None,
-    project: ProjectOption = None,
+    project: OfProjectOption = None,
     on: OnOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Every pending and running job.")] = False,
     grace: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long a spider may take to close.")] = 30.0,
