@@ -36,7 +36,7 @@ MEANINGS = {
 }
 
 # The first class that an error is an instance of decides, so the special ones stand before the general ones.
-_TABLE: tuple[tuple[type[errors.CrawlctlError], str, ExitCode, str | None], ...] = (
+TABLE: tuple[tuple[type[errors.CrawlctlError], str, ExitCode, str | None], ...] = (
     (errors.UsageError, "usage", ExitCode.USAGE, "crawlctl COMMAND --help shows examples"),
     (errors.InventoryError, "inventory", ExitCode.CONFIGURATION, "mend these places, then: crawlctl inventory check"),
     (errors.ProjectError, "project", ExitCode.CONFIGURATION, None),
@@ -60,7 +60,7 @@ _TABLE: tuple[tuple[type[errors.CrawlctlError], str, ExitCode, str | None], ...]
 
 def described(error: errors.CrawlctlError) -> tuple[ExitCode, dict[str, str | None]]:
     """Return the exit code of an error, and its kind, message and hint as JSON shows them."""
-    for kind, name, code, hint in _TABLE:
+    for kind, name, code, hint in TABLE:
         if isinstance(error, kind):
             return code, {"kind": name, "message": error.message, "hint": error.hint or hint}
     raise AssertionError(f"{type(error).__name__} is missing in the table")
