@@ -118,7 +118,30 @@ def _wants_to_be_packaged(root: Path, pyproject: Mapping[str, Any]) -> bool:
         return False
     if tool.get("pdm", {}).get("distribution") is False:
         return False
-    return "project" in pyproject or "poetry" in tool or "setuptools" in tool or _has_own_setup_cfg(root)
+    if "setuptools" in tool or _has_own_setup_cfg(root):
+        return True
+    return ("project" in pyproject or "poetry" in tool) and _has_something_to_package(root, pyproject)
+
+
+def _has_something_to_package(root: Path, pyproject: Mapping[str, Any]) -> bool:
+    """Tell whether a build back end would find a package: one that is declared, or one named like the project.
+
+    Many Scrapy projects have a build system only because Poetry writes one; nothing in them could be packaged.
+    """
+    tool = pyproject.get("tool", {})
+    declarations = (
+        tool.get("poetry", {}).get("packages"),
+        tool.get("hatch", {}).get("build"),
+        tool.get("flit", {}).get("module"),
+        tool.get("pdm", {}).get("build"),
+        tool.get("uv", {}).get("build-backend"),
+    )
+    if any(declarations) or "backend-path" in pyproject["build-system"]:
+        return True
+    name = pyproject.get("project", {}).get("name") or tool.get("poetry", {}).get("name") or ""
+    module = "".join(char if char.isalnum() else "_" for char in str(name)).casefold()
+    beside = [path for base in (root, root / "src") if base.is_dir() for path in base.iterdir()]
+    return any(path.stem.casefold() == module and (path.is_dir() or path.suffix == ".py") for path in beside)
 
 
 def _has_own_setup_cfg(root: Path) -> bool:

@@ -37,6 +37,17 @@ POETRY = '[build-system]\nrequires = ["poetry-core"]\nbuild-backend = "poetry.co
         ({"pyproject.toml": HATCHLING + PROJECT, "setup.py": "import setuptools\n"}, SCRAPYD_CLIENT),
         ({"pyproject.toml": HATCHLING + PROJECT}, Packaging(BuildStyle.BACK_END, "hatchling")),
         ({"pyproject.toml": POETRY + 'name = "shop"\n'}, Packaging(BuildStyle.BACK_END, "poetry")),
+        # As `poetry new` leaves a Scrapy project whose package is not named like it: nothing there can be packaged.
+        ({"pyproject.toml": POETRY + 'name = "my-crawlers"\n'}, DIRECT),
+        ({"pyproject.toml": HATCHLING + '[project]\nname = "my-crawlers"\n'}, DIRECT),
+        (
+            {"pyproject.toml": POETRY + 'name = "my-crawlers"\npackages = [{include = "shop"}]\n'},
+            Packaging(BuildStyle.BACK_END, "poetry"),
+        ),
+        (
+            {"pyproject.toml": HATCHLING + PROJECT, "src/shop/__init__.py": ""},
+            Packaging(BuildStyle.BACK_END, "hatchling"),
+        ),
         (
             {"pyproject.toml": SETUPTOOLS.replace('"wheel"', '"setuptools_scm[toml]>=8"') + PROJECT},
             Packaging(BuildStyle.BACK_END, "setuptools"),
