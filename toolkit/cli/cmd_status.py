@@ -12,6 +12,7 @@ from toolkit.cli.session import Session
 
 if TYPE_CHECKING:
     from toolkit.cluster.nodes import Nodes
+    from toolkit.model.errors import StoreUnreachableError
     from toolkit.views.view import View
 
 
@@ -32,33 +33,29 @@ def status(
     if watch:
         _watch(session, nodes, every_s=every, shows_all=all_nodes)
         return
-    view, failed = _look(session, nodes, shows_all=all_nodes)
+    view, failed, store_error = _look(session, nodes, shows_all=all_nodes)
     session.printer.show(view)
     _end_by(session, failed, len(nodes))
+    if store_error is not None:
+        raise session.failed(store_error)
 
 
-def _look(session: Session, nodes: Nodes, *, shows_all: bool) -> tuple[View, int]:
-    from toolkit.cluster.snapshot import take_snapshot
+def _look(session: Session, nodes: Nodes, *, shows_all: bool) -> tuple[View, int, StoreUnreachableError | None]:
+    from toolkit.cluster.snapshot import recall, take_snapshot
     from toolkit.model.snapshot import NodeState
     from toolkit.views.status import status_view
 
-    store = session.store
-    snapshot = take_snapshot(nodes, store.releases.actives(), store.jobs.unfinished(), now=store.now())
+    known = recall(lambda: session.store)
+    snapshot = take_snapshot(nodes, known)
     failed = sum(node.state is not NodeState.LIVE for node in snapshot.nodes)
-    return status_view(snapshot, shows_all=shows_all), failed
+    return status_view(snapshot, shows_all=shows_all), failed, known.error
 
 
 def _watch(session: Session, nodes: Nodes, *, every_s: float, shows_all: bool) -> None:
     """Redraw one region of a terminal; elsewhere print one result after another."""
-    from toolkit.model.errors import StoreUnreachableError
-
     while True:
-        try:
-            view, _ = _look(session, nodes, shows_all=shows_all)
-        except StoreUnreachableError as error:
-            session.printer.say(f"{error}; looking again in {every_s:g} s")
-        else:
-            session.printer.redraw(view)
+        view, _, _ = _look(session, nodes, shows_all=shows_all)
+        session.printer.redraw(view)
         time.sleep(every_s)
 
 

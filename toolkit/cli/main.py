@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from types import FrameType
 from typing import Annotated, Any
 
@@ -115,7 +116,7 @@ def _usage_error(error: Exception) -> dict[str, str | None] | None:
 
 def _wanted_output(argv: Sequence[str]) -> Output:
     """Find the wished output in words that may not parse, so that even a usage error comes in that shape."""
-    for word, value in zip(argv, [*argv[1:], ""], strict=True):
+    for word, value in pairwise([*argv, ""]):
         for text in (value if word == "--output" else "", word.removeprefix("--output=")):
             if text in set(Output):
                 return Output(text)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.scrapyd import NodeLoad, ScrapydNode
-from toolkit.model.errors import NodeUnauthorizedError
+from toolkit.model.errors import NodeError, NodeUnauthorizedError, StoreUnreachableError
 from toolkit.model.hosts import Host
 from toolkit.model.jobs import Job
 from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.outcomes import Outcome, Outcomes
 from toolkit.model.releases import Release
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
+from toolkit.store.interfaces import Store
 
 MAX_NAMED = 3
 PATIENCE = timedelta(seconds=15)
@@ -21,16 +23,36 @@ PATIENCE = timedelta(seconds=15)
 Seen = tuple[NodeLoad, dict[ProjectName, tuple[VersionName, ...]]]
 
 
-def take_snapshot(
-    nodes: Nodes, active: Mapping[ProjectName, Release], unfinished: Sequence[Job], *, now: datetime
-) -> Snapshot:
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What the store knows of the cluster; with an `error` it could not be asked, and nothing is known."""
+
+    now: datetime
+    active: Mapping[ProjectName, Release] = field(default_factory=dict)
+    unfinished: Sequence[Job] = ()
+    error: StoreUnreachableError | None = None
+
+
+def recall(open_store: Callable[[], Store]) -> Remembered:
+    """Ask the store; one that is away costs the snapshot its releases, never the view of the nodes."""
+    try:
+        store = open_store()
+        return Remembered(store.now(), store.releases.actives(), store.jobs.unfinished())
+    except StoreUnreachableError as error:
+        return Remembered(datetime.now(UTC), error=error)
+
+
+def take_snapshot(nodes: Nodes, known: Remembered) -> Snapshot:
     """Ask all nodes at once: load, projects, and the versions of each project."""
     outcomes = nodes.ask(_look, calls=3)
     statuses = tuple(_status(nodes[outcome.node].host, outcome) for outcome in outcomes)
-    versions = {project: release.version for project, release in active.items()}
-    fresh = {job.node for job in unfinished if job.scheduled_at and now - job.scheduled_at < PATIENCE and job.node}
+    versions = {project: release.version for project, release in known.active.items()}
+    young = (job for job in known.unfinished if job.scheduled_at and known.now - job.scheduled_at < PATIENCE)
+    fresh = {job.node for job in young if job.node}
     attention = find_attention(statuses, versions, without_password=_open_nodes(nodes, outcomes), just_scheduled=fresh)
-    return Snapshot(now, statuses, versions, tuple(attention))
+    if known.error is not None:
+        attention.insert(0, Attention("store", known.error.message, command=known.error.hint))
+    return Snapshot(known.now, statuses, versions, tuple(attention))
 
 
 def find_attention(
@@ -81,7 +103,8 @@ def _status(host: Host, outcome: Outcome[Seen]) -> NodeStatus:
     if outcome.value is None:
         is_refused = isinstance(outcome.error, NodeUnauthorizedError)
         state = NodeState.UNAUTHORIZED if is_refused else NodeState.UNREACHABLE
-        return NodeStatus(host.name, address, state, slots=host.slots, error=str(outcome.error))
+        why = outcome.error.why if isinstance(outcome.error, NodeError) else str(outcome.error)
+        return NodeStatus(host.name, address, state, slots=host.slots, error=why)
     load, projects = outcome.value
     return NodeStatus(
         host.name,
