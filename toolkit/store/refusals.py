@@ -40,7 +40,7 @@ def release_is_active(project: ProjectName, version: VersionName) -> ConflictErr
     """Say that the release may not be forgotten."""
     return ConflictError(
         f"{project} {version} is the active release and cannot be forgotten",
-        hint=f"make another one active first: crawlctl rollback {project}",
+        hint=f"make another one active first: crawlctl rollback -p {project}",
     )
 
 
