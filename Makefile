@@ -2,6 +2,7 @@
 UV := $(or $(shell command -v uv),.tools/bin/uv)
 export UV_PYTHON_DOWNLOADS ?= never
 export UV_SYSTEM_CERTS ?= 1
+export UV_COMPILE_BYTECODE ?= 1
 RUN := $(UV) run -q --locked --all-extras
 
 .PHONY: demo test check lint format types architecture spelling docs docs-check bench-deploy clean
