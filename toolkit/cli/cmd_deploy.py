@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from toolkit.model.names import NodeName, ProjectName
     from toolkit.model.releases import DeployResult, NodeResult
     from toolkit.rollout.egg import Egg
+    from toolkit.rollout.preflight import Preflight
     from toolkit.rollout.push import Cargo
 
 ProjectFolder = Annotated[
@@ -103,19 +104,23 @@ def deploy(
     steal: StealOption = False,
 ) -> None:
     """Ship a project to every node, read it back from each, and make it the active release; or undo it all."""
-    from toolkit.rollout.deploy import InterruptedDeployError, plan
-    from toolkit.rollout.version import source_revision
-    from toolkit.views.rollouts import deploy_view, plan_view
+    from toolkit.rollout.preflight import begin_preflight
 
     scrapy_project, built = _egg(project_dir, project, egg, include_dependencies=include_dependencies)
-    nodes = session.nodes(on)
-    cargo = _cargo(session, scrapy_project, built, version)
+    with begin_preflight(scrapy_project.root, built, environ=os.environ) as tried:
+        # All this takes about as long as the project's own Python needs to list the spiders beside it.
+        from toolkit.rollout.deploy import InterruptedDeployError, plan
+        from toolkit.rollout.version import source_revision
+        from toolkit.views.rollouts import deploy_view, plan_view
+
+        nodes = session.nodes(on)
+        revision = None if egg else source_revision(scrapy_project.root)
+        cargo = _cargo(session, scrapy_project, built, version, tried)
     if dry_run:
         outcomes = plan(nodes, cargo)
         session.printer.show(plan_view(cargo.project, cargo.version, cargo.digest, outcomes))
         _end_by(session, [outcome.error for outcome in outcomes.failed], len(outcomes), f"deploying {cargo.project}")
         return
-    revision = None if egg else source_revision(scrapy_project.root)
     try:
         result = _with_progress(session, nodes, cargo, revision=revision, keep_going=keep_going, steal=steal)
     except InterruptedDeployError as interrupted:
@@ -222,19 +227,17 @@ def _egg(
     return found, build_egg(found, include_dependencies=include_dependencies)
 
 
-def _cargo(session: Session, project: ScrapyProject, egg: Egg, version: str | None) -> Cargo:
-    """Try the egg here before any node is touched, and name its version."""
+def _cargo(session: Session, project: ScrapyProject, egg: Egg, version: str | None, tried: Preflight) -> Cargo:
+    """Name the egg's version, and wait for its trial to end well: no node is touched before that."""
     from toolkit.model.names import check_version
     from toolkit.rollout.deploy import choose_version
-    from toolkit.rollout.preflight import preflight
     from toolkit.rollout.push import Cargo
 
     wanted = None if version is None else check_version(version)
     for name in egg.left_out:
         session.printer.say(f"left out of the egg, since it looks like a secret: {name}", style="yellow")
-    spiders = preflight(project.root, egg, environ=os.environ)
     chosen = choose_version(session.store, project.name, egg.digest, wanted=wanted)
-    return Cargo(project.name, chosen, egg.content, egg.digest, spiders)
+    return Cargo(project.name, chosen, egg.content, egg.digest, tried.spiders())
 
 
 def _with_progress(

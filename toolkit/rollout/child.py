@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from types import TracebackType
+from typing import IO, Self
 
 _LAST_LINES = 15
 
@@ -33,6 +34,55 @@ class Finished:
         return "\n".join(f"  {line}" for line in said[-_LAST_LINES:])
 
 
+class RunningChild:
+    """A program under way from entering the context on; leaving it kills its whole process group if it still runs.
+
+    Raises:
+        OSError: on entering, the program cannot be started.
+
+    """
+
+    def __init__(self, command: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str]) -> None:
+        self._command = [os.fspath(part) for part in command]
+        self._cwd = cwd
+        self._env = dict(env)
+        self._closing = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as closing:
+            self._out = closing.enter_context(tempfile.TemporaryFile())
+            self._err = closing.enter_context(tempfile.TemporaryFile())
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self._cwd,
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=self._out,
+                stderr=self._err,
+                start_new_session=True,
+            )
+            self._closing = closing.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        with self._closing:
+            self._end()
+
+    def wait(self, timeout_s: float) -> Finished:
+        """Return what the program left, once it has ended; after `timeout_s` seconds from now it is ended."""
+        code: int | None = None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self._process.wait(timeout_s)
+        self._end()
+        return Finished(code, _text_of(self._out), _text_of(self._err))
+
+    def _end(self) -> None:
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
 def run_child(command: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str], timeout_s: float) -> Finished:
     """Run the program and return what it left; at the time limit, or at Ctrl-C, its whole process group is killed.
 
@@ -40,35 +90,13 @@ def run_child(command: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str
         OSError: the program cannot be started.
 
     """
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = subprocess.Popen(
-            [os.fspath(part) for part in command],
-            cwd=cwd,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
-        code: int | None = None
-        try:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                code = process.wait(timeout_s)
-        finally:
-            if process.poll() is None:
-                _kill_group(process)
-        return Finished(code, _text_of(out), _text_of(err))
+    with RunningChild(command, cwd=cwd, env=env) as child:
+        return child.wait(timeout_s)
 
 
 def clean_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without what would bend Python or Scrapy: `PYTHON*` and `SCRAPY_*`."""
     return {name: value for name, value in environ.items() if not name.startswith(("PYTHON", "SCRAPY_"))}
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _text_of(file: IO[bytes]) -> str:

@@ -6,13 +6,16 @@ import json
 import os
 import re
 import tempfile
+import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from toolkit.model.errors import EggError
 from toolkit.model.names import SpiderName
-from toolkit.rollout.child import Finished, clean_environ, run_child
+from toolkit.rollout.child import Finished, RunningChild, clean_environ
 from toolkit.rollout.egg import Egg
 from toolkit.rollout.pythons import check_python, choose_python
 
@@ -24,48 +27,109 @@ _SHOWN_CHARS = 80
 _CANNOT = "the egg's spiders cannot be listed"
 
 
+class Preflight:
+    """An egg's spiders being listed, from entering the context on; leaving it ends what still runs.
+
+    The caller can do other work meanwhile, and asks for the `spiders` when it needs them. The egg is imported in a
+    process of its own, in an empty folder, without the caller's `PYTHON*` and `SCRAPY_*` variables; that process and
+    what it started are gone afterwards if it overstays `timeout_s`. `root` is the project's folder; with
+    `checks_python` it decides which Pythons will do, else it only helps to word a hint.
+
+    Raises:
+        EggError: on entering, the Python cannot be run.
+
+    """
+
+    def __init__(
+        self,
+        egg: Egg,
+        *,
+        root: Path | None = None,
+        python: Path | None = None,
+        checks_python: bool = False,
+        timeout_s: float = LIST_TIMEOUT_S,
+    ) -> None:
+        self._egg = egg
+        self._root = root
+        self._python = python or choose_python(Path("/"), {})
+        self._checks_python = checks_python
+        self._timeout_s = timeout_s
+
+    def __enter__(self) -> Self:
+        with ExitStack() as ending:
+            folder = ending.enter_context(tempfile.TemporaryDirectory(prefix="crawlctl-preflight-"))
+            work = Path(folder).resolve()
+            self._place, self._answer, empty = work / "project.egg", work / "answer.json", work / "empty"
+            self._place.write_bytes(self._egg.content)
+            empty.mkdir()
+            command: list[str | Path] = [
+                self._python,
+                _SPIDER_LIST,
+                self._place,
+                self._answer,
+                str(self._timeout_s),
+            ]
+            env = {**clean_environ(os.environ), "PYTHONIOENCODING": "UTF-8"}
+            try:
+                self._child = ending.enter_context(RunningChild(command, cwd=empty, env=env))
+            except OSError as error:
+                why = f"{self._python} cannot be run: {error.strerror or error}"
+                raise EggError(f"{_CANNOT}: {why}") from error
+            self._ends_at = time.monotonic() + self._timeout_s + _GRACE_S
+            self._ending = ending.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._ending.close()
+
+    def spiders(self) -> tuple[SpiderName, ...]:
+        """Wait for the end of the list and return the names, sorted, as Scrapy's own spider loader finds them.
+
+        Raises:
+            EggError: a module cannot be imported (with file, line and the traceback's end), importing does not end,
+                prints or exits, two spiders share a name, or there are none; or the Python is one that the project
+                or Scrapyd cannot use.
+
+        """
+        done = self._child.wait(max(0.0, self._ends_at - time.monotonic()))
+        said = json.loads(self._answer.read_text(encoding="utf-8")) if self._answer.is_file() else None
+        if self._checks_python and self._root:
+            version = None if said is None else (said["python"][0], said["python"][1], said["python"][2])
+            check_python(self._root, self._python, version=version)
+        return _judge(said, done, _Wording(str(self._place), self._root, self._python), self._timeout_s)
+
+
+def begin_preflight(
+    root: Path, egg: Egg, *, environ: Mapping[str, str], timeout_s: float = LIST_TIMEOUT_S
+) -> Preflight:
+    """Return the trial of an egg under the project's own Python; it begins on entering its context."""
+    return Preflight(egg, root=root, python=choose_python(root, environ), checks_python=True, timeout_s=timeout_s)
+
+
 def preflight(
     root: Path, egg: Egg, *, environ: Mapping[str, str], timeout_s: float = LIST_TIMEOUT_S
 ) -> tuple[SpiderName, ...]:
     """Return the egg's spiders as the project's own Python lists them, or say why no node could run it.
 
     Raises:
-        EggError: as `list_spiders` says, or the project's Python is one that it, or Scrapyd, cannot use.
+        EggError: as `Preflight` says.
 
     """
-    python = choose_python(root, environ)
-    check_python(root, python)
-    return list_spiders(egg, root=root, python=python, timeout_s=timeout_s)
+    with begin_preflight(root, egg, environ=environ, timeout_s=timeout_s) as begun:
+        return begun.spiders()
 
 
 def list_spiders(
     egg: Egg, *, root: Path | None = None, python: Path | None = None, timeout_s: float = LIST_TIMEOUT_S
 ) -> tuple[SpiderName, ...]:
-    """Return the names of the egg's spiders, sorted, as Scrapy's own spider loader finds them.
-
-    The egg is imported in a process of its own, in an empty folder, without the caller's `PYTHON*` and `SCRAPY_*`
-    variables; that process and what it started are gone afterwards if it overstays `timeout_s`. `root` is the project's
-    folder, which is only looked at to word a hint.
+    """Return the egg's spiders as the given Python lists them, by default the one that runs this.
 
     Raises:
-        EggError: a module cannot be imported (with file, line and the traceback's end), importing does not end, prints
-            or exits, two spiders share a name, or there are none.
+        EggError: as `Preflight` says.
 
     """
-    chosen = python or choose_python(Path("/"), {})
-    with tempfile.TemporaryDirectory(prefix="crawlctl-preflight-") as folder:
-        work = Path(folder).resolve()
-        place, answer, empty = work / "project.egg", work / "answer.json", work / "empty"
-        place.write_bytes(egg.content)
-        empty.mkdir()
-        command: list[str | Path] = [chosen, _SPIDER_LIST, place, answer, str(timeout_s)]
-        env = {**clean_environ(os.environ), "PYTHONIOENCODING": "UTF-8"}
-        try:
-            done = run_child(command, cwd=empty, env=env, timeout_s=timeout_s + _GRACE_S)
-        except OSError as error:
-            raise EggError(f"{_CANNOT}: {chosen} cannot be run: {error.strerror or error}") from error
-        said = json.loads(answer.read_text(encoding="utf-8")) if answer.is_file() else None
-        return _judge(said, done, _Wording(str(place), root, chosen), timeout_s)
+    with Preflight(egg, root=root, python=python, timeout_s=timeout_s) as begun:
+        return begun.spiders()
 
 
 class _Wording:

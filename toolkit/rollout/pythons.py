@@ -32,13 +32,16 @@ print(json.dumps({"python": sys.version_info[:3], "setuptools": version("setupto
 """
 
 
+Version = tuple[int, int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class PythonDescription:
-    """What a Python says of itself; `setuptools` is its release's version, `None` if it is not installed."""
+    """What is known of a Python; `setuptools` is its release's version, `None` if there is none or nobody asked."""
 
     path: Path
-    version: tuple[int, int, int]
-    setuptools: str | None
+    version: Version
+    setuptools: str | None = None
 
     def __str__(self) -> str:
         return f"Python {'.'.join(map(str, self.version))} ({self.path})"
@@ -49,22 +52,25 @@ def choose_python(root: Path, environ: Mapping[str, str]) -> Path:
 
     One that has no Scrapy is passed over; the last resort is the Python that runs this.
     """
+    own = Path(sys.executable)
     active = environ.get("VIRTUAL_ENV")
     for folder in (Path(active) if active else None, root / ".venv"):
         python = folder / "bin" / "python" if folder else None
-        if python and python.is_file() and _has_scrapy(python):
+        if python and python.is_file() and (python == own or _has_scrapy(python)):
             return python
-    return Path(sys.executable)
+    return own
 
 
-def check_python(root: Path, python: Path) -> None:
+def check_python(root: Path, python: Path, *, version: Version | None = None) -> None:
     """Refuse a Python that the project's `requires-python` excludes, or that Scrapyd does not run on.
+
+    It is asked for its version unless that is known already.
 
     Raises:
         EggError: as said, or the Python cannot be run.
 
     """
-    described = describe_python(python)
+    described = describe_python(python) if version is None else PythonDescription(python, version)
     _check_range(described)
     wanted, file = _requires_python(root)
     if not wanted:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import configparser
 import faulthandler
+import gc
 import json
 import os
 import sys
@@ -18,6 +19,8 @@ from types import FrameType
 from typing import Any
 
 _MAX_PRINTS = 5
+# Loading Scrapy makes hundreds of thousands of objects that stay; Python's default searches them again and again.
+_GARBAGE_THRESHOLD = 100_000
 
 
 class _Witness:
@@ -43,6 +46,7 @@ class _Witness:
 def main(egg: str, answer_path: str, timeout_s: str) -> None:
     """Write the spiders or what went wrong to `answer_path`, as JSON; after `timeout_s`, say where it hangs."""
     faulthandler.dump_traceback_later(float(timeout_s))
+    gc.set_threshold(_GARBAGE_THRESHOLD)
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - plain text, as in sys.path
     sys.path[:] = [egg, *(folder for folder in sys.path if folder != here)]
     witness = _Witness(sys.stdout, egg)
@@ -52,9 +56,10 @@ def main(egg: str, answer_path: str, timeout_s: str) -> None:
     except BaseException as error:  # noqa: BLE001 - a project may raise anything, SystemExit too
         answer = _failure(error)
     faulthandler.cancel_dump_traceback_later()
-    answer["prints"] = witness.places
+    answer |= {"prints": witness.places, "python": sys.version_info[:3]}
     with open(answer_path, "w", encoding="utf-8") as file:  # noqa: PTH123 - as above
         json.dump(answer, file)
+    gc.freeze()  # What was loaded goes with the process: there is no need to search it for garbage first.
 
 
 def _list(egg: str) -> dict[str, Any]:
