@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -17,6 +18,9 @@ from toolkit.cli.errors import ExitCode, described
 from toolkit.cli.printer import Output, Printer
 from toolkit.cli.session import GlobalOptions
 from toolkit.model.errors import CrawlctlError
+
+# Loading libraries makes many objects, all of which stay: Python's default searches them for garbage again and again.
+_GARBAGE_THRESHOLD = 50_000
 
 app = typer.Typer(
     name="crawlctl",
@@ -62,7 +66,10 @@ _register()
 
 def run(argv: Sequence[str] | None = None) -> None:
     """Run the command and leave the process with its exit code."""
-    sys.exit(main(sys.argv[1:] if argv is None else argv))
+    gc.set_threshold(_GARBAGE_THRESHOLD)
+    code = main(sys.argv[1:] if argv is None else argv)
+    gc.freeze()  # The process ends: what it holds need not be searched once more.
+    sys.exit(code)
 
 
 def main(argv: Sequence[str]) -> int:
