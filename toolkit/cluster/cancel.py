@@ -83,8 +83,7 @@ def cancel_on(node: ScrapydNode, jobs: Sequence[Job], *, grace_s: float) -> list
     errors: dict[str, NodeError] = {}
     for job in jobs:
         try:
-            state = node.signal(job, GRACEFUL)
-            before[job.id] = None if state is None else JobState(state)
+            before[job.id] = node.signal(job, GRACEFUL)
         except NodeError as error:
             errors[job.id] = error
     waiting = [job for job in jobs if before.get(job.id) is JobState.RUNNING]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -88,17 +89,16 @@ class ScrapydNode(ScrapydAPI):  # type: ignore[misc] # the library carries no ty
 
     def projects(self) -> tuple[ProjectName, ...]:
         """Return the projects that the node holds, sorted."""
-        names = self._shaped("listprojects", self.list_projects)
-        return tuple(sorted(ProjectName(str(name)) for name in names))
+        return tuple(sorted(ProjectName(name) for name in self._names("listprojects", self.list_projects)))
 
     def versions(self, project: ProjectName) -> tuple[VersionName, ...]:
         """Return the versions of a project that the node holds, in Scrapyd's order; none when it is unknown there."""
-        return tuple(VersionName(str(v)) for v in self._shaped("listversions", lambda: self.list_versions(project)))
+        return tuple(VersionName(name) for name in self._names("listversions", lambda: self.list_versions(project)))
 
     def spiders(self, project: ProjectName, version: VersionName) -> tuple[SpiderName, ...]:
         """Return the spiders of one version; the first call for a version makes the node run `scrapy list`."""
         answer = self._get("list_spiders", {"project": project, "_version": version}, patience=UPLOAD_PATIENCE)
-        return tuple(SpiderName(str(name)) for name in self._shaped("listspiders", lambda: answer["spiders"]))
+        return tuple(SpiderName(name) for name in self._names("listspiders", lambda: answer["spiders"]))
 
     def upload(self, project: ProjectName, version: VersionName, egg: bytes) -> int:
         """Store an egg and return how many spiders the node found in it.
@@ -119,23 +119,21 @@ class ScrapydNode(ScrapydAPI):  # type: ignore[misc] # the library carries no ty
 
     def start(self, job: Job) -> None:
         """Put a job into the node's own queue, under its id and version. Not idempotent: Scrapyd runs an id twice."""
-        form = {"jobid": job.id, "_version": job.version, "priority": f"{job.priority or 0:g}", **(job.args or {})}
+        form = {"jobid": job.id, "_version": job.version, "priority": str(job.priority or 0), **(job.args or {})}
         told = self._shaped(
             "schedule", lambda: self.schedule(job.project, job.spider, dict(job.settings or {}), **form)
         )
         if told != job.id:
             raise NodeAnswerError(self.name, "schedule.json", f"it took the job under another id, {told!r}")
 
-    def signal(self, job: Job, signal: str) -> str | None:
+    def signal(self, job: Job, signal: str) -> JobState | None:
         """Remove a waiting job or signal a running one; return the state before, `None` when the node knows no such."""
-        before = self._shaped("cancel", lambda: self.cancel(job.project, job.id, signal=signal))
-        return None if before is None else str(before)
+        return self._shaped("cancel", lambda: _state(self.cancel(job.project, job.id, signal=signal)))
 
     def state_of(self, job_id: JobId) -> JobState | None:
         """Return pending, running or finished; `None` when the node knows no such job (any more)."""
         answer = self._get(STATUS, {"job": job_id})
-        state = answer.get("currstate")
-        return None if state is None else self._shaped(STATUS, lambda: JobState(str(state)))
+        return self._shaped(STATUS, lambda: _state(answer["currstate"]))
 
     def jobs(self) -> tuple[ListedJob, ...]:
         """Return the jobs that the node remembers, of all projects."""
@@ -177,12 +175,16 @@ class ScrapydNode(ScrapydAPI):  # type: ignore[misc] # the library carries no ty
         """Read an answer's fields; a missing or odd one means that it is not Scrapyd that answered."""
         try:
             return read()
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except KeyError as error:
             raise NodeAnswerError(self.name, f"{doing}.json", f"an answer without {error}") from error
+        except (TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise NodeAnswerError(self.name, f"{doing}.json", f"an answer that is not Scrapyd's: {error}") from error
+
+    def _names(self, doing: str, read: Callable[[], object]) -> list[str]:
+        return self._shaped(doing, lambda: [_text(name) for name in _typed(read(), list)])
 
     def _listed(self, state: JobState, row: Mapping[str, Any]) -> ListedJob:
-        settings: Mapping[str, str] | None = row.get("settings")
-        args: Mapping[str, str] | None = row.get("args")
+        settings, args = _texts(row.get("settings")), _texts(row.get("args"))
         job = Job(
             id=JobId(str(row["id"])),
             project=ProjectName(str(row["project"])),
@@ -193,7 +195,7 @@ class ScrapydNode(ScrapydAPI):  # type: ignore[misc] # the library carries no ty
             args=None if args is None else {key: value for key, value in args.items() if key not in _NOT_ARGUMENTS},
             settings=settings,
         )
-        return ListedJob(job, row.get("start_time"), row.get("end_time"))
+        return ListedJob(job, _moment(row.get("start_time")), _moment(row.get("end_time")))
 
     def _file(self, folder: str, job: Job, ending: str, begin: int, most: int) -> Excerpt | None:
         name = "/".join(quote(part, safe="") for part in (job.project, job.spider, f"{job.id}.{ending}"))
@@ -208,13 +210,40 @@ class ScrapydNode(ScrapydAPI):  # type: ignore[misc] # the library carries no ty
             return Excerpt(b"", begin, size[0], written)
         if answer.code == _PARTIAL and (place := _span(answer.headers, r"bytes (\d+)-\d+/(\d+)")):
             return Excerpt(answer.body, place[0], place[1], written)
-        if answer.code == _OK:
-            return Excerpt(answer.body, 0, len(answer.body), written)
+        if answer.code == _OK:  # something on the way does not know of parts, and sent the whole
+            return Excerpt(answer.body[begin : begin + most], begin, len(answer.body), written)
         raise self.transport.refusal(answer, doing)
 
 
 # Scrapyd lists these among a pending job's arguments, since they came in the same form.
 _NOT_ARGUMENTS = frozenset({"project", "spider", "priority", "setting", "jobid", "_version", "_job"})
+
+
+def _typed(value: object, kind: type[T]) -> T:
+    if not isinstance(value, kind):
+        raise TypeError(f"{value!r:.40} where a {kind.__name__} belongs")
+    return value
+
+
+def _text(value: object) -> str:
+    return _typed(value, str)
+
+
+def _texts(value: object) -> dict[str, str] | None:
+    return None if value is None else {_text(key): str(item) for key, item in _typed(value, dict).items()}
+
+
+def _moment(value: object) -> str | None:
+    """Let a time pass that can be read as one; it has no zone, since Scrapyd tells none."""
+    if value is None:
+        return None
+    if datetime.fromisoformat(_text(value)).tzinfo is not None:
+        raise ValueError(f"{value!r:.40} where a local time belongs")
+    return _text(value)
+
+
+def _state(value: object) -> JobState | None:
+    return None if value is None else JobState(_text(value))
 
 
 def _span(headers: Mapping[str, str], shape: str) -> Sequence[int]:

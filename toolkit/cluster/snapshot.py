@@ -99,16 +99,15 @@ def _look(node: ScrapydNode) -> Seen:
 
 
 def _status(host: Host, outcome: Outcome[Seen]) -> NodeStatus:
-    address = f"{host.address}:{host.port}"
     if outcome.value is None:
         is_refused = isinstance(outcome.error, NodeUnauthorizedError)
         state = NodeState.UNAUTHORIZED if is_refused else NodeState.UNREACHABLE
         why = outcome.error.why if isinstance(outcome.error, NodeError) else str(outcome.error)
-        return NodeStatus(host.name, address, state, slots=host.slots, error=why)
+        return NodeStatus(host.name, host.place, state, slots=host.slots, error=why)
     load, projects = outcome.value
     return NodeStatus(
         host.name,
-        address,
+        host.place,
         NodeState.LIVE,
         slots=host.slots,
         pending=load.pending,

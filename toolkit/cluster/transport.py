@@ -5,7 +5,10 @@ It owns timeouts, retries, credentials and the check of what came back; it knows
 
 from __future__ import annotations
 
+import base64
+import functools
 import json
+import ssl
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +18,7 @@ from urllib.parse import urlencode, urlsplit
 import urllib3
 from urllib3.exceptions import (
     ConnectTimeoutError,
+    DecodeError,
     HTTPError,
     IncompleteRead,
     NameResolutionError,
@@ -25,6 +29,7 @@ from urllib3.exceptions import (
 )
 from urllib3.filepost import encode_multipart_formdata
 
+from toolkit.cluster.timed import TimedPool, TimedSecurePool, ending_within, left_s
 from toolkit.model.errors import (
     NodeAnswerError,
     NodeBrokenError,
@@ -41,6 +46,7 @@ UPLOAD_PATIENCE = 6  # an upload makes the node list its spiders, so it gets so 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 CONNECT_RETRY_PAUSES_S = (0.1, 0.3)
 _CHUNK_BYTES = 64 * 1024
+_TLS_HINT = "https needs a certificate that this machine trusts: SSL_CERT_FILE=FILE names another authority's"
 _OK = 200
 _UNAUTHORIZED = frozenset({401, 403})
 
@@ -59,18 +65,21 @@ class Answer:
 class NodeTransport:
     """One node's connections. Its calls may come from several threads at once.
 
-    Timeouts: connecting gets `host.timeout_s`, at most 5 s; the whole answer `host.timeout_s`, or what a call says.
+    Timeouts: the whole call gets `host.timeout_s`, or what it says itself; connecting at most 5 s of it.
     Retries: a connection that could not be made is tried three times in all, since nothing was sent; a connection
-    that broke under a read is tried again; a write is never sent twice, nor is a timeout paid twice.
+    that broke under a read is tried once more; a write is never sent twice, nor is a timeout paid twice.
     """
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        pool = urllib3.HTTPSConnectionPool if host.scheme == "https" else urllib3.HTTPConnectionPool
-        self._pool = pool(host.address, host.port, maxsize=4, retries=False)
+        self._pool = (
+            TimedSecurePool(host.address, host.port, maxsize=4, retries=False, ssl_context=_trust())
+            if host.scheme == "https"
+            else TimedPool(host.address, host.port, maxsize=4, retries=False)
+        )
         self._headers = {"User-Agent": "crawlctl", "Accept-Encoding": "identity"}
         if host.username is not None and host.password is not None:
-            self._headers |= urllib3.make_headers(basic_auth=f"{host.username}:{host.password.reveal()}")
+            self._headers["Authorization"] = _basic(host.username, host.password.reveal())
 
     def get(self, url: str, params: Fields | None = None, timeout: float | None = None) -> dict[str, Any]:
         """Read a JSON answer of Scrapyd's; `status` is checked and taken off. The name is python-scrapyd-api's."""
@@ -114,15 +123,16 @@ class NodeTransport:
             NodeUnreachableError, NodeTimeoutError, NodeUnauthorizedError, NodeAnswerError: see their classes.
 
         """
-        pauses = iter(CONNECT_RETRY_PAUSES_S)
+        tried = 0
         while True:
             try:
-                return self._send_once(method, target, timeout_s or self.host.timeout_s, body, headers)
+                with ending_within(timeout_s or self.host.timeout_s):
+                    return self._send_once(method, target, body, headers)
             except (HTTPError, OSError) as error:
-                pause = next(pauses, None)
-                if pause is None or not _worth_repeating(error, method):
+                if tried >= _repeats(error, method):
                     raise self._translated(error, doing) from error
-                time.sleep(pause)
+                time.sleep(CONNECT_RETRY_PAUSES_S[tried])
+                tried += 1
 
     def refusal(self, answer: Answer, doing: str) -> NodeError:
         """Say what an answer means that is not what Scrapyd gives to a good call."""
@@ -135,46 +145,32 @@ class NodeTransport:
         """Let go of the connections."""
         self._pool.close()
 
-    def _send_once(
-        self, method: str, target: str, timeout_s: float, body: bytes | None, headers: Mapping[str, str] | None
-    ) -> Answer:
-        deadline = time.monotonic() + timeout_s
+    def _send_once(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str] | None) -> Answer:
         response = self._pool.urlopen(
             method,
             target,
             body=body,
             headers={**self._headers, **(headers or {})},
-            timeout=urllib3.Timeout(connect=min(MAX_CONNECT_S, timeout_s), read=timeout_s),
+            timeout=urllib3.Timeout(connect=min(MAX_CONNECT_S, left_s()), read=left_s()),
             retries=False,
             redirect=False,
             preload_content=False,
+            decode_content=False,
         )
         try:
-            body_read = self._read_whole(response, target, deadline)
+            body_read = _whole(response)
         except BaseException:
             response.close()
             raise
         response.release_conn()
         return Answer(response.status, {k.lower(): v for k, v in response.headers.items()}, body_read)
 
-    def _read_whole(self, response: urllib3.BaseHTTPResponse, target: str, deadline: float) -> bytes:
-        chunks, size = [], 0
-        # Not one read: a node that drips a byte a second would never meet the socket's own timeout.
-        while chunk := response.read1(_CHUNK_BYTES):
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > MAX_ANSWER_BYTES:
-                raise HTTPError(f"the answer is longer than {MAX_ANSWER_BYTES // 1024**2} MB")
-            if time.monotonic() > deadline:
-                raise ReadTimeoutError(self._pool, target, "the answer did not end in time")
-        return b"".join(chunks)
-
     def _scrapyd_json(self, doing: str, answer: Answer) -> dict[str, Any]:
         if answer.code in _UNAUTHORIZED:
             raise self.refusal(answer, doing)
         try:
             content = json.loads(answer.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             content = None
         # Scrapyd says "error" with HTTP 200, so the JSON decides and not the code.
         status = content.pop("status", None) if isinstance(content, dict) else None
@@ -185,8 +181,9 @@ class NodeTransport:
         return dict(content)
 
     def _translated(self, error: Exception, doing: str) -> NodeError:
-        where = f"{self.host.address}:{self.host.port}"
+        where = self.host.place
         kind: type[NodeError] = NodeUnreachableError
+        hint = None
         match error:
             case NameResolutionError():
                 why = f"no address is known for {self.host.address}"
@@ -194,21 +191,61 @@ class NodeTransport:
                 why = f"no connection to {where}: {_cause(error)}"
             case ConnectTimeoutError():
                 why = f"{where} does not take connections (timed out)"
+            case ReadTimeoutError() if "handshake" in str(error.__cause__):
+                why, hint = f"TLS with {where} failed: it does not answer the handshake", _TLS_HINT
             case ReadTimeoutError() | TimeoutError():
                 kind, why = NodeTimeoutError, f"{where} took the call but did not answer in time"
+            case _ if _is_stuck(error):
+                kind, why = NodeTimeoutError, f"{where} took the connection but not the whole call in time"
             case SSLError():
-                why = f"TLS with {where} failed: {_cause(error)}"
+                why, hint = f"TLS with {where} failed: {_cause(error)}", _TLS_HINT
+            case _TooLongError() | DecodeError():
+                kind, why = NodeAnswerError, f"{where}: {error}"
             case _ if _is_incomplete(error):
                 kind, why = NodeAnswerError, f"the answer of {where} broke off half way"
             case _:
                 kind, why = NodeBrokenError, f"the connection to {where} broke: {_cause(error)}"
-        return kind(self.host.name, doing, why)
+        told = kind(self.host.name, doing, why)
+        told.hint = hint
+        return told
 
 
-def _worth_repeating(error: Exception, method: str) -> bool:
+class _TooLongError(HTTPError):
+    """The answer is longer than any of Scrapyd's."""
+
+
+def _whole(response: urllib3.BaseHTTPResponse) -> bytes:
+    chunks, size = [], 0
+    while chunk := response.read1(_CHUNK_BYTES):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > MAX_ANSWER_BYTES:
+            raise _TooLongError(f"its answer is longer than {MAX_ANSWER_BYTES // 1024**2} MB")
+    return b"".join(chunks)
+
+
+@functools.cache
+def _trust() -> ssl.SSLContext:
+    """Read the certificates that this machine trusts once: for each of a thousand nodes it would take half a minute."""
+    return ssl.create_default_context()
+
+
+def _basic(username: str, password: str) -> str:
+    # Scrapyd compares with the UTF-8 of its configuration (`basicauth.py`).
+    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
+
+
+def _repeats(error: Exception, method: str) -> int:
+    """Say how often a call that failed so may be sent again."""
     if isinstance(error, NewConnectionError) and not isinstance(error, NameResolutionError):
-        return True
-    return method == "GET" and isinstance(error, ProtocolError) and not _is_incomplete(error)
+        return len(CONNECT_RETRY_PAUSES_S)
+    is_broken = isinstance(error, ProtocolError) and not _is_incomplete(error) and not _is_stuck(error)
+    return 1 if method == "GET" and is_broken else 0
+
+
+def _is_stuck(error: Exception) -> bool:
+    """Tell whether the time was over while the call was still being sent."""
+    return isinstance(error, ProtocolError) and any(isinstance(arg, TimeoutError) for arg in error.args)
 
 
 def _is_incomplete(error: Exception) -> bool:
@@ -216,8 +253,12 @@ def _is_incomplete(error: Exception) -> bool:
 
 
 def _cause(error: BaseException) -> str:
-    while error.__cause__ is not None:
-        error = error.__cause__
+    while deeper := error.__cause__ or next((arg for arg in error.args[::-1] if isinstance(arg, BaseException)), None):
+        error = deeper
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or str(error)).lower().replace("_", " ")
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     text = str(error.args[-1]) if error.args else type(error).__name__

@@ -66,8 +66,13 @@ class Host:
     @property
     def url(self) -> str:
         """The node's base URL, without a slash at its end and without credentials."""
+        return f"{self.scheme}://{self.place}{self.path}"
+
+    @property
+    def place(self) -> str:
+        """Address and port as a URL writes them."""
         address = f"[{self.address}]" if ":" in self.address else self.address
-        return f"{self.scheme}://{address}:{self.port}{self.path}"
+        return f"{address}:{self.port}"
 
     @property
     def is_local(self) -> bool:
