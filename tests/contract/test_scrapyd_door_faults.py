@@ -231,7 +231,7 @@ ODD_ANSWERS: dict[str, list[Any]] = {
     "status.json": [{"status": "ok"}, *({"status": "ok", "currstate": odd} for odd in ODD[1:])],
     "schedule.json": [{"status": "ok"}, {"status": "ok", "jobid": "another"}, {"status": "ok", "jobid": None}],
     "cancel.json": [{"status": "ok"}, *({"status": "ok", "prevstate": odd} for odd in ODD[1:])],
-    "addversion.json": [{"status": "ok"}, *({"status": "ok", "spiders": odd} for odd in (None, "two", []))],
+    "addversion.json": [{"status": "ok"}, *({"status": "ok", "spiders": odd} for odd in ODD if odd != 7)],
     "listjobs.json": [
         {"status": "ok"},
         {"status": "ok", "pending": [], "running": []},

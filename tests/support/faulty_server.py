@@ -81,6 +81,7 @@ class FaultyNode(RawServer):
             return super().__enter__()
         # Bound but not listening: connections are refused, and no other test is given the port.
         self._held = socket.socket()
+        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._held.bind(("127.0.0.1", self.port))
         return self
 

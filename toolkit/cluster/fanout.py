@@ -49,69 +49,76 @@ def fan_out(
 ) -> Outcomes[T]:
     """Call every node and return one outcome each, in the order given; `on_done` hears of each as it comes.
 
-    Threads grow while calls are stuck, so nodes that hang delay nobody else. A call that outlives its `deadline_s`
-    (seconds from its own begin) counts as timed out and is left behind. Ctrl-C ends the wait at once; with
-    `finish_begun`, calls under way are waited for first and `InterruptedFanOutError` tells what they did.
+    Every call that is stuck gets a thread in its place, so nodes that hang delay nobody else. A call that outlives its
+    `deadline_s` (seconds from its own begin) counts as timed out and is left behind. Ctrl-C ends the wait at once;
+    with `finish_begun`, calls under way are waited for first and `InterruptedFanOutError` tells what they did; a
+    second Ctrl-C ends that wait too.
     """
     run = _FanOut(nodes, call)
-    run.add_threads(FIRST_THREADS)
-    while not run.is_over:
+    while True:
         try:
-            for outcome in run.next_outcomes(deadline_s):
-                if on_done is not None:
-                    on_done(outcome)
+            run.finish(deadline_s, on_done)
         except KeyboardInterrupt:
             if run.is_stopped or not finish_begun:
                 raise
             run.is_stopped = True
+        else:
+            break
     if run.is_stopped:
         raise InterruptedFanOutError(run.outcomes())
     return run.outcomes()
 
 
 class _FanOut(Generic[N, T]):
-    """What the threads of one call share; only the caller's thread reads `found`."""
+    """What the threads of one call share: they write `_begun` and `_ended`, only the caller's thread `_found`."""
 
     def __init__(self, nodes: Sequence[N], call: Callable[[N], T]) -> None:
         self.is_stopped = False
         self._nodes = nodes
         self._call = call
         self._todo: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._done: queue.SimpleQueue[tuple[int, Outcome[T] | BaseException]] = queue.SimpleQueue()
         self._begun: dict[int, float] = {}
+        self._ended: dict[int, Outcome[T] | BaseException] = {}
+        self._news: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._found: dict[int, Outcome[T]] = {}
         self._threads = 0
+        self._most_threads = MAX_THREADS
+        self._next_look = 0.0
         for index in range(len(nodes)):
             self._todo.put(index)
 
-    @property
-    def is_over(self) -> bool:
-        return len(self._found) == len(self._nodes)
+    def finish(self, deadline_s: Callable[[N], float] | None, on_done: Callable[[Outcome[T]], None] | None) -> None:
+        """Go on until every node has its outcome; may be called again after an interruption."""
+        while len(self._found) < len(self._nodes):
+            for outcome in self._next_outcomes(deadline_s):
+                if on_done is not None:
+                    on_done(outcome)
 
     def outcomes(self) -> Outcomes[T]:
         return Outcomes(tuple(self._found[index] for index in range(len(self._nodes))))
 
-    def add_threads(self, count: int) -> None:
-        for _ in range(min(count, self._todo.qsize(), MAX_THREADS - self._threads)):
-            self._threads += 1
-            threading.Thread(target=self._work, daemon=True).start()
+    def _next_outcomes(self, deadline_s: Callable[[N], float] | None) -> list[Outcome[T]]:
+        """Wait a moment for the next result; now and then replace what is stuck and give up what is overdue."""
+        wait_s = self._next_look - time.monotonic()
+        if wait_s > 0:
+            try:
+                return self._take(self._news.get(timeout=wait_s))
+            except queue.Empty:
+                pass
+        self._replace_stuck()
+        self._next_look = time.monotonic() + STUCK_AFTER_S
+        # An interruption may have come between hearing of a result and taking it.
+        missed = [index for index in list(self._ended) if index not in self._found]
+        return [outcome for index in missed for outcome in self._take(index)] + self._overdue(deadline_s)
 
-    def next_outcomes(self, deadline_s: Callable[[N], float] | None) -> list[Outcome[T]]:
-        """Wait a moment for the next result; when none comes, add threads and give up what is overdue."""
-        try:
-            index, result = self._done.get(timeout=STUCK_AFTER_S)
-        except queue.Empty:
-            self.add_threads(FIRST_THREADS)
-            return self._overdue(deadline_s)
-        if isinstance(result, BaseException):
-            raise result
-        return self._keep(index, result)
-
-    def _keep(self, index: int, outcome: Outcome[T]) -> list[Outcome[T]]:
+    def _take(self, index: int) -> list[Outcome[T]]:
         if index in self._found:  # it answered after all, but was given up before
             return []
-        self._found[index] = outcome
-        return [outcome]
+        result = self._ended[index]
+        if isinstance(result, BaseException):
+            raise result
+        self._found[index] = result
+        return [result]
 
     def _overdue(self, deadline_s: Callable[[N], float] | None) -> list[Outcome[T]]:
         late: list[Outcome[T]] = []
@@ -120,8 +127,24 @@ class _FanOut(Generic[N, T]):
             node = self._nodes[index]
             if deadline_s is not None and index not in self._found and now - begun > deadline_s(node):
                 error = NodeTimeoutError(node.name, "the whole call", f"no end after {deadline_s(node):g} s")
-                late += self._keep(index, Outcome(node.name, None, error, now - begun))
+                self._found[index] = Outcome(node.name, None, error, now - begun)
+                late.append(self._found[index])
         return late
+
+    def _replace_stuck(self) -> None:
+        """Have as many threads at work beside those whose call has been under way for a while."""
+        long_ago = time.monotonic() - STUCK_AFTER_S
+        stuck = sum(begun < long_ago and index not in self._ended for index, begun in list(self._begun.items()))
+        wanted = min(FIRST_THREADS + stuck, self._most_threads) - self._threads
+        for _ in range(min(wanted, self._todo.qsize())):
+            try:
+                threading.Thread(target=self._work, daemon=True).start()
+            except RuntimeError:
+                if self._threads == 0:
+                    raise
+                self._most_threads = self._threads  # this machine allows no more; those that run do the work
+                return
+            self._threads += 1
 
     def _work(self) -> None:
         while True:
@@ -130,9 +153,10 @@ class _FanOut(Generic[N, T]):
             except queue.Empty:
                 return
             try:
-                self._done.put((index, self._outcome(index)))
+                self._ended[index] = self._outcome(index)
             except BaseException as error:  # noqa: BLE001 - a bug must reach the caller, not die in this thread
-                self._done.put((index, error))
+                self._ended[index] = error
+            self._news.put(index)
 
     def _outcome(self, index: int) -> Outcome[T]:
         node = self._nodes[index]
