@@ -28,6 +28,10 @@ class QuickSpider(scrapy.Spider):
     async def start(self):
         self.logger.info("asleep")
         await asyncio.sleep(float(getattr(self, "sleep_s", 0)))
+        # By way of a request: a spider whose start gives items only is seen to be idle five seconds later.
+        yield scrapy.Request("data:,")
+
+    def parse(self, response):
         yield {"release": self.settings["RELEASE"], "note": getattr(self, "note", None)}
 '''
 _RAISING = '''\
