@@ -11,13 +11,21 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 TAIL_BYTES = 16 * 1024
-_PROGRESS = re.compile(r"Crawled (\d+) pages \(at \d+ pages/min\), scraped (\d+) items \(at \d+ items/min\)")
-_CLOSED = re.compile(r"\[scrapy\.core\.engine\] INFO: Spider closed \((.+)\)")
-_COUNT = re.compile(r"^[ {]'([^']+)': (\d+)[,}]", re.MULTILINE)
+# A line of Scrapy's own begins with its time; a bracket before the logger's name means that somebody quotes one.
+_BEGIN = r"^[^\[\n]*\["
+_OWN = re.compile(_BEGIN + r"scrapy\.[\w.]+\] (?:INFO|DEBUG): ", re.MULTILINE)
+_PROGRESS = re.compile(
+    _BEGIN + r"scrapy\.extensions\.logstats\] INFO: "
+    r"Crawled (\d{1,15}) pages \(at \d+ pages/min\), scraped (\d{1,15}) items \(at \d+ items/min\)",
+    re.MULTILINE,
+)
+_CLOSED = re.compile(_BEGIN + r"scrapy\.core\.engine\] INFO: Spider closed \((.+)\)\r?$", re.MULTILINE)
+_DUMP = re.compile(_BEGIN + r"scrapy\.statscollectors\] INFO: Dumping Scrapy stats:\r?$", re.MULTILINE)
+_COUNT = re.compile(r"^[ {]'([^']+)': (\d{1,15})[,}]", re.MULTILINE)
 _TIME = re.compile(r"^[ {]'(start_time|finish_time)': datetime\.datetime\((\d+(?:, \d+){2,6})", re.MULTILINE)
-_STAMP = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)", re.MULTILINE)
-_INFO = "] INFO: "
+_STAMP = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \[", re.MULTILINE)
 _QUARTER_H = timedelta(minutes=15)
+_FARTHEST = timedelta(hours=15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +37,6 @@ class LogFacts:
     """
 
     has_progress: bool = False
-
     finish_reason: str | None = None
     pages: int | None = None
     items: int | None = None
@@ -41,19 +48,21 @@ class LogFacts:
 
 def read_log(text: str, *, written_at: str | None = None) -> LogFacts:
     """Read the end of a log. `written_at` is the file's HTTP `Last-Modified`; it tells the node's time zone."""
-    counts = {name: int(count) for name, count in _COUNT.findall(text)}
-    times = {name: _utc(fields) for name, fields in _TIME.findall(text)}
+    dumps = list(_DUMP.finditer(text))
+    stats = text[dumps[-1].end() :] if dumps else ""
+    counts = {name: int(count) for name, count in _COUNT.findall(stats)}
+    times = {name: _utc(fields) for name, fields in _TIME.findall(stats)}
     closed = _CLOSED.findall(text)
     progress = _PROGRESS.findall(text)
     pages, items = (int(progress[-1][0]), int(progress[-1][1])) if progress else (None, None)
-    if closed:
+    if closed and dumps:
         pages, items = counts.get("response_received_count", 0), counts.get("item_scraped_count", 0)
     return LogFacts(
-        has_progress=_INFO in text,
+        has_progress=_OWN.search(text) is not None,
         finish_reason=closed[-1] if closed else None,
         pages=pages,
         items=items,
-        errors=counts.get("log_count/ERROR", 0) if closed else None,
+        errors=counts.get("log_count/ERROR", 0) if closed and dumps else None,
         started_at=times.get("start_time"),
         ended_at=times.get("finish_time"),
         utc_offset=_offset(text, written_at),
@@ -67,9 +76,12 @@ def to_utc(local: str | None, offset: timedelta | None) -> datetime | None:
     return (datetime.fromisoformat(local).replace(tzinfo=UTC) - offset).replace(microsecond=0)
 
 
-def _utc(fields: str) -> datetime:
+def _utc(fields: str) -> datetime | None:
     year, month, day, hour, minute, second = [*(int(field) for field in fields.split(", ")), 0, 0, 0][:6]
-    return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    try:
+        return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _offset(text: str, written_at: str | None) -> timedelta | None:
@@ -77,5 +89,10 @@ def _offset(text: str, written_at: str | None) -> timedelta | None:
     stamps = _STAMP.findall(text)
     if not stamps or written_at is None:
         return None
-    local = datetime.strptime(stamps[-1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-    return round((local - parsedate_to_datetime(written_at)) / _QUARTER_H) * _QUARTER_H
+    try:
+        local = datetime.strptime(stamps[-1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+        written = parsedate_to_datetime(written_at)
+    except ValueError:
+        return None
+    offset = round((local - written.replace(tzinfo=written.tzinfo or UTC)) / _QUARTER_H) * _QUARTER_H
+    return offset if abs(offset) <= _FARTHEST else None
