@@ -5,7 +5,7 @@ export UV_SYSTEM_CERTS ?= 1
 export UV_COMPILE_BYTECODE ?= 1
 RUN := $(UV) run -q --locked --all-extras
 
-.PHONY: demo test check lint format types architecture spelling docs docs-check bench-deploy clean
+.PHONY: help demo test check lint format types architecture spelling docs docs-check bench-deploy clean
 .DEFAULT_GOAL := help
 
 help: ## list what can be made

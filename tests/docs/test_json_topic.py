@@ -1,0 +1,109 @@
+"""The examples of the topic `json` have exactly the fields of the contract."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cli import run_crawlctl
+from support.documents import ROOT, blocks, spans
+
+from toolkit.cli.reference import declared_commands
+from toolkit.cli.topics import FOLDER
+from toolkit.cluster.cancel import Cancelled
+from toolkit.cluster.schedule import Placed
+from toolkit.config.inventory import Inventory
+from toolkit.model.hosts import Host
+from toolkit.model.jobs import Job, JobState
+from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, VersionName
+from toolkit.model.outcomes import Outcome, Outcomes
+from toolkit.model.releases import DeployResult, NodeResult, Pruned, Release, Rollout
+from toolkit.model.servers import LocalProcess
+from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
+from toolkit.views.demo import demo_view
+from toolkit.views.jobs import cancelled_view, jobs_view, scheduled_view
+from toolkit.views.local import checked_view, hosts_view, servers_view
+from toolkit.views.rollouts import deploy_view, history_view, plan_view, prune_view, releases_view
+from toolkit.views.status import status_view
+
+TEXT = (FOLDER / "json.md").read_text(encoding="utf-8")
+NOW = datetime(2026, 11, 21, 7, 2, 33, tzinfo=UTC)
+NODE, PROJECT, VERSION = NodeName("node-1"), ProjectName("shop"), VersionName("v1")
+JOB = Job(JobId("f8f534d7"), PROJECT, SpiderName("products"), JobState.FINISHED)
+RESULT = NodeResult(NODE, ok=True, step="done", seconds=0.9, spiders=2)
+DEPLOYED = DeployResult(PROJECT, VERSION, "a0b0", is_active=True, is_changed=True, results=(RESULT,))
+RELEASE = Release(PROJECT, VERSION, "a0b0", (SpiderName("products"),), 7022, None, NOW, "ann@laptop:1")
+ROLLOUT = Rollout(PROJECT, VERSION, "deploy", NOW, "ann@laptop:1", activated=True, results=(RESULT,))
+STATUS = NodeStatus(NODE, "127.0.0.1:6801", NodeState.LIVE, projects={PROJECT: (VERSION,)})
+SNAPSHOT = Snapshot(NOW, (STATUS,), {PROJECT: VERSION}, (Attention("behind", "node-3 does not hold it", (NODE,)),))
+STARTED = Outcomes((Outcome(NODE, LocalProcess(NODE, "127.0.0.1:6801", "started", 1)),))
+PRUNED = Pruned(PROJECT, (VERSION,), (VERSION,), ((NODE, "refused"),))
+INVENTORY = Inventory(Path("inventory.yaml"), None, (Host(NODE),), {"eu": (NODE,)})
+CANCELLED = Cancelled(JOB, JobState.RUNNING, JobState.CANCELLED)
+
+# Mappings whose keys are names of the operator's, not fields.
+OPEN = ("args", "settings", "projects", "labels", "groups", "active")
+
+CONTRACT: Mapping[str, Any] = {
+    "crawlctl status": status_view(SNAPSHOT).data,
+    "crawlctl jobs list": jobs_view([JOB], now=NOW).data,
+    "crawlctl schedule": scheduled_view([Placed(JOB)]).data,
+    "crawlctl cancel": cancelled_view([CANCELLED]).data,
+    "crawlctl deploy": deploy_view(DEPLOYED).data,
+    "crawlctl deploy --dry-run": plan_view(PROJECT, VERSION, "a0b0", Outcomes((Outcome(NODE, "upload"),))).data,
+    "crawlctl releases": releases_view([(RELEASE, True, [NODE])]).data,
+    "crawlctl releases --history": history_view([ROLLOUT]).data,
+    "crawlctl prune": prune_view(PRUNED, is_dry_run=False).data,
+    "crawlctl up": servers_view(STARTED).data,
+    "crawlctl inventory list": hosts_view([Host(NODE)]).data,
+    "crawlctl inventory check": checked_view(INVENTORY).data,
+    "crawlctl demo": demo_view(DEPLOYED, [JOB], seconds=13.3).data,
+}
+
+
+def example(heading: str) -> Any:
+    """Return the first JSON example below a heading."""
+    section = TEXT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return json.loads(next(block.text for block in blocks(section) if block.language == "json"))
+
+
+def fields_of(value: Any) -> Any:
+    """Return the names of a value's fields, at every depth; of a list, those of its first row."""
+    if isinstance(value, dict):
+        return {name: None if name in OPEN else fields_of(each) for name, each in value.items()}
+    return [fields_of(each) for each in value[:1]] if isinstance(value, list) else None
+
+
+@pytest.mark.parametrize("heading", [heading for heading in CONTRACT if heading != "crawlctl demo"])
+def test_an_example_has_exactly_the_fields_of_the_contract(heading: str) -> None:
+    assert fields_of(example(heading)) == fields_of(CONTRACT[heading])
+
+
+def test_the_demo_shows_the_deploy_and_the_jobs() -> None:
+    shown, made = example("crawlctl demo"), CONTRACT["crawlctl demo"]
+    assert list(shown) == list(made)
+    assert list(shown["deploy"]) == list(made["deploy"])
+
+
+def test_the_example_of_a_build_is_what_the_command_gives(tmp_path: Path) -> None:
+    project = ROOT / "projects" / "shop"
+    built = run_crawlctl("build", str(project), "--check", "--output", "json", cwd=tmp_path).expect().json()
+    assert list(example("crawlctl build")) == list(built)
+
+
+def test_the_example_of_an_error_is_what_a_failure_gives(tmp_path: Path) -> None:
+    failed = run_crawlctl("docs", "no-such-topic", "--output", "json", cwd=tmp_path).expect(7).json()
+    assert fields_of(example("Errors")) == fields_of(failed)
+
+
+def test_every_command_with_a_result_is_in_the_topic() -> None:
+    headings = re.findall(r"^## (crawlctl .+)$", TEXT, re.MULTILINE)
+    told = {*headings, *(span.removesuffix(" ID") for span in spans(TEXT))}
+    told |= {heading.removesuffix(" --dry-run").removesuffix(" --history") for heading in headings}
+    without_contract = {"crawlctl docs", "crawlctl init", "crawlctl inventory schema"}
+    assert {command.name for command in declared_commands()} - told == without_contract
