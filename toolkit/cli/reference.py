@@ -92,11 +92,8 @@ def write(folder: Path = REFERENCE) -> None:
 
 def stale(folder: Path = REFERENCE) -> list[Path]:
     """Return the files that are missing, or differ from what would be written."""
-    return [
-        folder / name
-        for name, text in pages().items()
-        if not (folder / name).is_file() or (folder / name).read_text(encoding="utf-8") != text
-    ]
+    wanted = {folder / name: text for name, text in pages().items()}
+    return [path for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
 
 
 def declared_commands(group: typer.Typer = app, *, prefix: str = "crawlctl") -> Iterator[Command]:
@@ -236,18 +233,16 @@ def _exit_codes_page() -> Iterator[str]:
 
 def main(argv: Sequence[str]) -> int:
     """Write the reference, or with `--check` name what is not up to date; return the exit code."""
-    if list(argv) == ["--check"]:
-        found = stale()
-        for path in found:
-            sys.stderr.write(f"error: {path} is not up to date\n")
-        if found:
-            sys.stderr.write("hint: make docs\n")
-        return int(bool(found))
-    if argv:
+    if list(argv) not in ([], ["--check"]):
         sys.stderr.write("usage: python -m toolkit.cli.reference [--check]\n")
         return int(ExitCode.USAGE)
-    write()
-    return int(ExitCode.OK)
+    if not argv:
+        write()
+        return int(ExitCode.OK)
+    found = stale()
+    if found:
+        sys.stderr.write("".join(f"error: {path} is not up to date\n" for path in found) + "hint: make docs\n")
+    return int(bool(found))
 
 
 if __name__ == "__main__":
