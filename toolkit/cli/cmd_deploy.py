@@ -113,6 +113,7 @@ def deploy(
         from toolkit.rollout.version import source_revision
         from toolkit.views.rollouts import deploy_view, plan_view
 
+        session.printer.get_ready()
         nodes = session.nodes(on)
         revision = None if egg else source_revision(scrapy_project.root)
         cargo = _cargo(session, scrapy_project, built, version, tried)

@@ -50,6 +50,10 @@ class Printer:
         """A table was asked for."""
         return self.output is Output.TABLE
 
+    def get_ready(self) -> None:
+        """Load what talking needs, at a moment at which that costs nothing."""
+        _ = self.err
+
     def show(self, view: View) -> None:
         """Print one result."""
         if self.output is Output.TABLE:

@@ -37,15 +37,20 @@ class Finished:
 class RunningChild:
     """A program under way from entering the context on; leaving it kills its whole process group if it still runs.
 
+    With `waits` it can be told something, once; otherwise it has no input.
+
     Raises:
         OSError: on entering, the program cannot be started.
 
     """
 
-    def __init__(self, command: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str], waits: bool = False
+    ) -> None:
         self._command = [os.fspath(part) for part in command]
         self._cwd = cwd
         self._env = dict(env)
+        self._waits = waits
         self._closing = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -56,7 +61,7 @@ class RunningChild:
                 self._command,
                 cwd=self._cwd,
                 env=self._env,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if self._waits else subprocess.DEVNULL,
                 stdout=self._out,
                 stderr=self._err,
                 start_new_session=True,
@@ -66,17 +71,33 @@ class RunningChild:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         with self._closing:
-            self._end()
+            self.end()
+
+    def tell(self, text: str) -> None:
+        """Write what the program waits for to its standard input, and close that.
+
+        Raises:
+            OSError: it has ended already.
+            ValueError: it was not started to wait, or was told something already.
+
+        """
+        if self._process.stdin is None:
+            raise ValueError("this program has no input")
+        with self._process.stdin as pipe:
+            pipe.write(text.encode())
 
     def wait(self, timeout_s: float) -> Finished:
         """Return what the program left, once it has ended; after `timeout_s` seconds from now it is ended."""
         code: int | None = None
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self._process.wait(timeout_s)
-        self._end()
+        self.end()
         return Finished(code, _text_of(self._out), _text_of(self._err))
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Kill the program's process group if the program still runs. Safe to call again."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
         if self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)

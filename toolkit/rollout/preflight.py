@@ -15,12 +15,12 @@ from typing import Any, Self
 
 from toolkit.model.errors import EggError
 from toolkit.model.names import SpiderName
-from toolkit.rollout.child import Finished, RunningChild, clean_environ
+from toolkit.rollout.ahead import SPIDER_LIST, told, trial_environ
+from toolkit.rollout.child import Finished, RunningChild
 from toolkit.rollout.egg import Egg
 from toolkit.rollout.pythons import check_python, choose_python
 
 LIST_TIMEOUT_S = 60.0
-_SPIDER_LIST = Path(__file__).with_name("spider_list.py")  # a script: it imports Scrapy, which this process never does
 _GRACE_S = 1.0  # between the time limit, at which the child says where it hangs, and its end
 _TRACEBACK_LINES = 6
 _SHOWN_CHARS = 80
@@ -62,19 +62,12 @@ class Preflight:
             self._place, self._answer, empty = work / "project.egg", work / "answer.json", work / "empty"
             self._place.write_bytes(self._egg.content)
             empty.mkdir()
-            command: list[str | Path] = [
-                self._python,
-                _SPIDER_LIST,
-                self._place,
-                self._answer,
-                str(self._timeout_s),
-            ]
-            env = {**clean_environ(os.environ), "PYTHONIOENCODING": "UTF-8"}
             try:
-                self._child = ending.enter_context(RunningChild(command, cwd=empty, env=env))
+                self._child = self._told_ahead(empty) or ending.enter_context(self._new(empty))
             except OSError as error:
                 why = f"{self._python} cannot be run: {error.strerror or error}"
                 raise EggError(f"{_CANNOT}: {why}") from error
+            ending.callback(self._child.end)
             self._ends_at = time.monotonic() + self._timeout_s + _GRACE_S
             self._ending = ending.pop_all()
         return self
@@ -97,6 +90,13 @@ class Preflight:
             version = None if said is None else (said["python"][0], said["python"][1], said["python"][2])
             check_python(self._root, self._python, version=version)
         return _judge(said, done, _Wording(str(self._place), self._root, self._python), self._timeout_s)
+
+    def _told_ahead(self, folder: Path) -> RunningChild | None:
+        return told(self._python, folder=folder, egg=self._place, answer=self._answer, timeout_s=self._timeout_s)
+
+    def _new(self, folder: Path) -> RunningChild:
+        command: list[str | Path] = [self._python, SPIDER_LIST, self._place, self._answer, str(self._timeout_s)]
+        return RunningChild(command, cwd=folder, env=trial_environ(os.environ))
 
 
 def begin_preflight(

@@ -1,5 +1,8 @@
 """Lists the spiders of one egg, in a process started for that: `python spider_list.py EGG ANSWER TIMEOUT_S`.
 
+Without arguments it loads Scrapy first and then waits for four lines on standard input: the folder to work in, and
+these three.
+
 It runs under the project's Python, where crawlctl need not be installed, so it imports nothing but the standard library
 and the Scrapy that it finds there, and keeps to what Python 3.10 knows. The answer goes to a file: the project's code
 may print what it likes.
@@ -8,8 +11,10 @@ may print what it likes.
 from __future__ import annotations
 
 import configparser
+import contextlib
 import faulthandler
 import gc
+import importlib
 import json
 import os
 import sys
@@ -43,12 +48,26 @@ class _Witness:
         return getattr(self._stream, name)
 
 
+def wait_for_egg() -> None:
+    """Load Scrapy, which takes longest, and list the egg that is named then; at the end of input, end."""
+    with contextlib.suppress(ImportError):  # Said when the egg is there.
+        for name in ("scrapy.spiderloader", "scrapy.utils.misc", "scrapy.utils.project"):
+            importlib.import_module(name)
+    folder, *order = (sys.stdin.readline().rstrip("\n") for _ in range(4))
+    if not all(order):
+        return
+    os.chdir(folder)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    if _shadows_what_is_loaded(order[0]):
+        # Scrapyd would find the egg's own module first, so it must be in front before anything is loaded.
+        os.execv(sys.executable, [sys.executable, __file__, *order])  # noqa: S606 - itself again
+    main(*order)
+
+
 def main(egg: str, answer_path: str, timeout_s: str) -> None:
     """Write the spiders or what went wrong to `answer_path`, as JSON; after `timeout_s`, say where it hangs."""
     faulthandler.dump_traceback_later(float(timeout_s))
-    gc.set_threshold(_GARBAGE_THRESHOLD)
-    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - plain text, as in sys.path
-    sys.path[:] = [egg, *(folder for folder in sys.path if folder != here)]
+    sys.path.insert(0, egg)
     witness = _Witness(sys.stdout, egg)
     sys.stdout = witness
     try:
@@ -60,6 +79,12 @@ def main(egg: str, answer_path: str, timeout_s: str) -> None:
     with open(answer_path, "w", encoding="utf-8") as file:  # noqa: PTH123 - as above
         json.dump(answer, file)
     gc.freeze()  # What was loaded goes with the process: there is no need to search it for garbage first.
+
+
+def _shadows_what_is_loaded(egg: str) -> bool:
+    with zipfile.ZipFile(egg) as archive:
+        tops = {name.partition("/")[0].partition(".")[0] for name in archive.namelist()}
+    return not tops.isdisjoint({name.partition(".")[0] for name in sys.modules})
 
 
 def _list(egg: str) -> dict[str, Any]:
@@ -98,4 +123,10 @@ def _failure(error: BaseException) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - plain text, as in sys.path
+    sys.path[:] = [folder for folder in sys.path if folder != here]
+    gc.set_threshold(_GARBAGE_THRESHOLD)
+    if sys.argv[1:]:
+        main(*sys.argv[1:4])
+    else:
+        wait_for_egg()
