@@ -139,7 +139,7 @@ def list_(
         nodes=frozenset(nodes.names) if on else frozenset(),
         since=ago(since, now=utc_now()),
     )
-    found = list_jobs(nodes, session.store.jobs, wanted, limit=limit)
+    found = list_jobs(nodes, session.store.jobs, wanted, now=session.store.now(), limit=limit)
     session.printer.show(jobs_view(found.jobs, now=utc_now()))
     _end_by_unseen(session, found.unseen, len(nodes))
 
@@ -149,7 +149,7 @@ def show(session: Session, job: JobArgument) -> None:
     from toolkit.cluster.jobs import find_job
     from toolkit.views.jobs import job_view
 
-    session.printer.show(job_view(find_job(session.nodes(), session.store.jobs, job)))
+    session.printer.show(job_view(find_job(session.nodes(), session.store.jobs, job, now=session.store.now())))
 
 
 def cancel(
@@ -195,7 +195,7 @@ def logs(
     from toolkit.cluster.jobs import find_job
 
     nodes = session.nodes()
-    found = find_job(nodes, session.store.jobs, job)
+    found = find_job(nodes, session.store.jobs, job, now=session.store.now())
     node = _node_of(nodes, found)
     parts = (
         follow_log(node, found, last_lines=10 if lines is None else lines)
@@ -211,7 +211,7 @@ def items(session: Session, job: JobArgument) -> None:
     from toolkit.cluster.jobs import find_job
 
     nodes = session.nodes()
-    found = find_job(nodes, session.store.jobs, job)
+    found = find_job(nodes, session.store.jobs, job, now=session.store.now())
     session.printer.stream(read_items(_node_of(nodes, found), found))
 
 
@@ -237,7 +237,11 @@ def _wait(session: Session, nodes: Nodes, placed: Sequence[Placed]) -> None:
     try:
         with session.printer.live(lambda: jobs_table(current, now=utc_now())):
             ended = wait_for(
-                nodes, session.store.jobs, current, on_change=lambda jobs: current.__setitem__(slice(None), jobs)
+                nodes,
+                session.store.jobs,
+                current,
+                clock=session.store.now,
+                on_change=lambda jobs: current.__setitem__(slice(None), jobs),
             )
     except KeyboardInterrupt:
         session.printer.say("the jobs go on; crawlctl cancel ID stops one: " + ", ".join(job.id for job in current))
@@ -287,13 +291,13 @@ def _alive(session: Session, nodes: Nodes, *, spider: str | None, project: str |
 
     states = frozenset({JobState.PENDING, JobState.RUNNING})
     wanted = JobFilter(states=states, spider=spider, project=project, nodes=frozenset(nodes.names))
-    return list(list_jobs(nodes, session.store.jobs, wanted, limit=EVERY_JOB).jobs)
+    return list(list_jobs(nodes, session.store.jobs, wanted, now=session.store.now(), limit=EVERY_JOB).jobs)
 
 
 def _named(session: Session, nodes: Nodes, prefixes: Sequence[str]) -> list[Job]:
     from toolkit.cluster.jobs import find_job
 
-    found = [find_job(nodes, session.store.jobs, prefix) for prefix in prefixes]
+    found = [find_job(nodes, session.store.jobs, prefix, now=session.store.now()) for prefix in prefixes]
     return list({job.id: job for job in found}.values())
 
 

@@ -132,7 +132,7 @@ def _crawl(session: Session, nodes: Nodes, deployed: DeployResult, site: str) ->
         placed += schedule(nodes, session.store.jobs, order, now=session.store.now())
     current = [each.job for each in placed]
     with session.printer.live(lambda: jobs_table(current, now=utc_now())):
-        return wait_for(nodes, session.store.jobs, current, on_change=_replace_in(current))
+        return wait_for(nodes, session.store.jobs, current, clock=session.store.now, on_change=_replace_in(current))
 
 
 def _replace_in(current: list[Job]) -> Callable[[Sequence[Job]], None]:

@@ -13,7 +13,13 @@ from email.utils import parsedate_to_datetime
 TAIL_BYTES = 16 * 1024
 # A line of Scrapy's own begins with its time; a bracket before the logger's name means that somebody quotes one.
 _BEGIN = r"^[^\[\n]*\["
-_OWN = re.compile(_BEGIN + r"scrapy\.[\w.]+\] (?:INFO|DEBUG): ", re.MULTILINE)
+# Not any line of Scrapy's: some projects silence its loggers in the spider's __init__, before the engine opens it.
+_AT_WORK = re.compile(
+    _BEGIN + r"scrapy\.(?:core\.\w+|extensions\.logstats|statscollectors)\] (?:INFO|DEBUG): ", re.MULTILINE
+)
+_LINE = re.compile(_BEGIN + r".*$", re.MULTILINE)
+# What asyncio and Twisted say of an error that nobody caught, such as one in a spider's __init__.
+_DYING = re.compile(r"\[asyncio\] ERROR: Task exception was never retrieved|\[twisted\] CRITICAL: ")
 _PROGRESS = re.compile(
     _BEGIN + r"scrapy\.extensions\.logstats\] INFO: "
     r"Crawled (\d{1,15}) pages \(at \d+ pages/min\), scraped (\d{1,15}) items \(at \d+ items/min\)",
@@ -32,11 +38,11 @@ _FARTHEST = timedelta(hours=15)
 class LogFacts:
     """Counts and times out of a log; `None` is what it does not tell.
 
-    `has_progress` says that the log is kept at a level at which Scrapy tells of its end: then a missing
-    `finish_reason` means that the process ended without closing the spider.
+    `breaks_off` says that the log shows Scrapy at work, or dying, but not closing the spider: when the process is gone
+    it ended without that. A log kept at a higher level than INFO shows neither.
     """
 
-    has_progress: bool = False
+    breaks_off: bool = False
     finish_reason: str | None = None
     pages: int | None = None
     items: int | None = None
@@ -58,7 +64,7 @@ def read_log(text: str, *, written_at: str | None = None) -> LogFacts:
     if closed and dumps:
         pages, items = counts.get("response_received_count", 0), counts.get("item_scraped_count", 0)
     return LogFacts(
-        has_progress=_OWN.search(text) is not None,
+        breaks_off=not closed and (_AT_WORK.search(text) is not None or _is_dying(text)),
         finish_reason=closed[-1] if closed else None,
         pages=pages,
         items=items,
@@ -74,6 +80,11 @@ def to_utc(local: str | None, offset: timedelta | None) -> datetime | None:
     if local is None or offset is None:
         return None
     return (datetime.fromisoformat(local).replace(tzinfo=UTC) - offset).replace(microsecond=0)
+
+
+def _is_dying(text: str) -> bool:
+    lines = _LINE.findall(text)
+    return bool(lines) and _DYING.search(lines[-1]) is not None
 
 
 def _utc(fields: str) -> datetime | None:

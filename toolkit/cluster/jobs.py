@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from toolkit.cluster.joblog import TAIL_BYTES, LogFacts, read_log, to_utc
 from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.scrapyd import ListedJob, ScrapydNode
+from toolkit.cluster.verdict import GONE, is_being_sent, judge, merge
 from toolkit.model.errors import NodeError, NotFoundError, UsageError
 from toolkit.model.jobs import Job, JobFilter, JobState
 from toolkit.model.names import JobId, NodeName
@@ -16,10 +17,6 @@ from toolkit.model.outcomes import Outcomes
 from toolkit.store.interfaces import JobStore
 
 DEFAULT_LIMIT = 50
-FAILURE_REASONS = frozenset({"memusage_exceeded", "closespider_errorcount"})
-CANCEL_REASONS = frozenset({"shutdown", "cancelled"})
-ENDED_UNCLOSED = "ended without closing the spider"
-GONE = "its node knows nothing of it any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,28 +27,32 @@ class JobList:
     unseen: Mapping[NodeName, str]
 
 
-def list_jobs(nodes: Nodes, records: JobStore, wanted: JobFilter, *, limit: int = DEFAULT_LIMIT) -> JobList:
+def list_jobs(
+    nodes: Nodes, records: JobStore, wanted: JobFilter, *, now: datetime, limit: int = DEFAULT_LIMIT
+) -> JobList:
     """Return the newest jobs that pass the filter, brought up to date with their nodes and logs.
 
     What a node that does not answer runs is shown as it was last known. Final states are written back to the records.
     """
-    listed = nodes.ask(ScrapydNode.jobs)
+    # The records are read before the nodes: a job that is scheduled in between would else look as if it were lost.
     known = {job.id: job for job in records.unfinished()}
     # A state is judged after the update, so the records are asked without it and the filter is put on at the end.
     known |= {job.id: job for job in records.recent(replace(wanted, states=frozenset()), limit=limit)}
+    listed = nodes.ask(ScrapydNode.jobs)
     known |= _records_of(records, listed, known)
     merged = merge(known, listed)
     times = _local_times(listed)
     candidates = sorted(merged.values(), key=lambda job: _age_key(job, times.get(job.id)), reverse=True)
     candidates = [job for job in candidates if replace(wanted, states=frozenset()).admits(job)]
-    fresh = update_from_logs(nodes, candidates[: max(limit, DEFAULT_LIMIT)], times=times)
-    _remember(records, known, fresh)
+    fresh = _up_to_date(nodes, records, candidates[: max(limit, DEFAULT_LIMIT)], known, listed, now=now)
     shown = [job for job in fresh if wanted.admits(job)][:limit]
     return JobList(tuple(shown), {o.node: str(o.error) for o in listed.failed})
 
 
-def find_job(nodes: Nodes, records: JobStore, prefix: str) -> Job:
+def find_job(nodes: Nodes, records: JobStore, prefix: str, *, now: datetime) -> Job:
     """Return the one job whose id is, or begins with, the text; up to date.
+
+    A job that is recorded under just this id is asked for on its own node alone.
 
     Raises:
         NotFoundError: neither the records nor any reachable node know such a job.
@@ -60,71 +61,31 @@ def find_job(nodes: Nodes, records: JobStore, prefix: str) -> Job:
     """
     exact = records.get(JobId(prefix))
     found = {exact.id: exact} if exact else {job.id: job for job in records.matching(prefix)}
-    listed = nodes.ask(ScrapydNode.jobs)
-    rows = [row for outcome in listed for row in outcome.value or () if row.job.id.startswith(prefix)]
+    asked = nodes.only([exact.node]) if exact and exact.node and exact.node in nodes else nodes
+    listed = asked.ask(ScrapydNode.jobs)
     if exact is None:
+        rows = [row for outcome in listed for row in outcome.value or () if row.job.id.startswith(prefix)]
         found = {row.job.id: row.job for row in rows} | found
     if not found:
-        raise NotFoundError(f"no job's id begins with {prefix!r}", hint="crawlctl jobs list shows the ids")
+        away = [f"{outcome.node} could not be asked" for outcome in listed.failed]
+        raise NotFoundError(
+            f"no job's id begins with {prefix!r}" + (f", as far as is known: {', '.join(away)}" if away else ""),
+            hint="crawlctl jobs list shows the ids",
+        )
     if len(found) > 1:
         some = ", ".join(sorted(found)[:5])
         raise UsageError(f"{len(found)} jobs' ids begin with {prefix!r}: {some}", hint="type more of the id")
-    merged = merge(found, listed)
-    job = merged[next(iter(found))]
-    fresh = update_from_logs(nodes, [job], times=_local_times(listed))
-    _remember(records, found, fresh)
-    return fresh[0]
+    job = merge(found, listed)[next(iter(found))]
+    return _up_to_date(nodes, records, [job], found, listed, now=now)[0]
 
 
-def refresh(nodes: Nodes, records: JobStore, jobs: Sequence[Job]) -> list[Job]:
+def refresh(nodes: Nodes, records: JobStore, jobs: Sequence[Job], *, now: datetime) -> list[Job]:
     """Bring known jobs up to date with their nodes and logs; only their own nodes are asked."""
     alive = nodes.only({job.node for job in jobs if job.node and not job.state.is_final})
     listed = alive.ask(ScrapydNode.jobs)
     known = {job.id: job for job in jobs}
     merged = merge(known, listed)
-    fresh = update_from_logs(nodes, [merged[job.id] for job in jobs], times=_local_times(listed))
-    _remember(records, known, fresh)
-    return fresh
-
-
-def merge(records: Mapping[JobId, Job], listed: Outcomes[tuple[ListedJob, ...]]) -> dict[JobId, Job]:
-    """Lay what the nodes say over what was recorded. Pure.
-
-    A job that its node has forgotten, though the node answers, is `lost` until its log says otherwise; a final state
-    stays; arguments, version and settings come from the record, since Scrapyd does not tell them of a running job.
-    """
-    rows = {row.job.id: row.job for outcome in listed for row in outcome.value or ()}
-    answering = {outcome.node for outcome in listed if outcome.ok}
-    merged: dict[JobId, Job] = {}
-    for job_id in rows.keys() | records.keys():
-        record, row = records.get(job_id), rows.get(job_id)
-        if record is None and row is not None:
-            merged[job_id] = row
-        elif record is not None and (record.state.is_final or row is not None):
-            merged[job_id] = record if record.state.is_final or row is None else _laid_over(record, row)
-        elif record is not None:
-            is_gone = record.node in answering
-            merged[job_id] = replace(record, state=JobState.LOST, finish_reason=GONE) if is_gone else record
-    return merged
-
-
-def judge(job: Job, facts: LogFacts | None) -> Job:
-    """Say how a job ended, from its log and whether it was cancelled. Pure.
-
-    Stock Scrapyd calls every ended process `finished`, tells no exit code, and a cancelled spider exits with 0.
-    """
-    reason = facts.finish_reason if facts else None
-    if reason is not None:
-        if reason in CANCEL_REASONS or job.cancel_requested_at is not None:
-            state = JobState.CANCELLED
-        else:
-            state = JobState.FAILED if reason in FAILURE_REASONS else JobState.FINISHED
-        return replace(job, state=state, finish_reason=reason)
-    if job.cancel_requested_at is not None:
-        return replace(job, state=JobState.CANCELLED, finish_reason="killed")
-    if job.state is JobState.FINISHED and facts is not None and facts.has_progress:
-        return replace(job, state=JobState.FAILED, finish_reason=ENDED_UNCLOSED)
-    return job
+    return _up_to_date(nodes, records, [merged[job.id] for job in jobs], known, listed, now=now)
 
 
 def update_from_logs(
@@ -141,19 +102,48 @@ def update_from_logs(
     if not to_read:
         return list(jobs)
     most = max(len(group) for group in to_read.values())
-    done = nodes.only(to_read).ask(lambda node: {job.id: _facts(node, job) for job in to_read[node.name]}, calls=most)
+    done = nodes.only(to_read).ask(
+        lambda node: {job.id: _facts(node, job) for job in to_read[node.name]}, calls=2 * most
+    )
     facts = {job_id: found for outcome in done for job_id, found in (outcome.value or {}).items()}
     return [_told(job, facts[job.id], (times or {}).get(job.id)) if job.id in facts else job for job in jobs]
 
 
+def _up_to_date(
+    nodes: Nodes,
+    records: JobStore,
+    jobs: Sequence[Job],
+    known: Mapping[JobId, Job],
+    listed: Outcomes[tuple[ListedJob, ...]],
+    *,
+    now: datetime,
+) -> list[Job]:
+    """Add what the logs tell, and write back what is final now; somebody else's job has no record and gets none."""
+    told = update_from_logs(nodes, jobs, times=_local_times(listed))
+    fresh = [
+        record if (record := known.get(job.id)) is not None and is_being_sent(record, job, now=now) else job
+        for job in told
+    ]
+    records.update([job for job in fresh if job.state.is_final and known.get(job.id, job) != job])
+    return fresh
+
+
 def _facts(node: ScrapydNode, job: Job) -> LogFacts | None:
+    """Read a log's end, and its begin where the end alone may be all the spider's own words."""
     try:
-        excerpt = node.log_end(job, most=TAIL_BYTES)
+        head = node.log(job, most=TAIL_BYTES)
+        if head is None:
+            return None
+        tail = node.log(job, begin=head.size - TAIL_BYTES, most=TAIL_BYTES) if head.size > TAIL_BYTES else None
     except NodeError:
         return None
-    return (
-        None if excerpt is None else read_log(excerpt.content.decode("utf-8", "replace"), written_at=excerpt.written_at)
-    )
+    begin = read_log(head.content.decode("utf-8", "replace"), written_at=head.written_at)
+    if tail is None:
+        return begin
+    # It begins in the middle of a line.
+    text = tail.content.decode("utf-8", "replace").partition("\n")[2]
+    end = read_log(text, written_at=tail.written_at)
+    return replace(end, breaks_off=end.finish_reason is None and (begin.breaks_off or end.breaks_off))
 
 
 def _told(job: Job, facts: LogFacts | None, times: tuple[str | None, str | None] | None) -> Job:
@@ -176,10 +166,6 @@ def _needs_log(job: Job) -> bool:
     return job.state is JobState.RUNNING
 
 
-def _laid_over(record: Job, row: Job) -> Job:
-    return replace(record, state=row.state, node=row.node)
-
-
 def _records_of(
     records: JobStore, listed: Outcomes[tuple[ListedJob, ...]], known: Mapping[JobId, Job]
 ) -> dict[JobId, Job]:
@@ -190,11 +176,6 @@ def _records_of(
 
 def _local_times(listed: Outcomes[tuple[ListedJob, ...]]) -> dict[JobId, tuple[str | None, str | None]]:
     return {row.job.id: (row.local_start, row.local_end) for outcome in listed for row in outcome.value or ()}
-
-
-def _remember(records: JobStore, known: Mapping[JobId, Job], fresh: Iterable[Job]) -> None:
-    """Write back what is final now; a job that somebody else scheduled has no record and gets none."""
-    records.update([job for job in fresh if job.state.is_final and known.get(job.id, job) != job])
 
 
 def _age_key(job: Job, local: tuple[str | None, str | None] | None) -> tuple[datetime, str]:

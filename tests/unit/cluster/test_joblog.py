@@ -50,7 +50,6 @@ WHOLE = OPENED + CRAWLED + DUMP + CLOSED
 
 def test_a_whole_log_tells_everything() -> None:
     assert read_log(WHOLE, written_at="Sat, 21 Nov 2026 07:27:02 GMT") == LogFacts(
-        has_progress=True,
         finish_reason="finished",
         pages=140,
         items=130,
@@ -73,7 +72,7 @@ def test_a_running_job_shows_its_last_progress() -> None:
         OPENED + CRAWLED + CRAWLED.replace("120 pages (", "245 pages (").replace("90 items (", "200 items (")
     )
     assert (facts.pages, facts.items, facts.errors, facts.finish_reason) == (245, 200, None, None)
-    assert facts.has_progress
+    assert facts.breaks_off
 
 
 def test_an_empty_log_tells_nothing() -> None:
@@ -85,10 +84,10 @@ def test_a_log_of_warnings_and_errors_alone_says_nothing_of_the_end() -> None:
     assert read_log(text) == LogFacts()
 
 
-def test_an_end_full_of_debug_lines_is_that_of_a_log_that_would_tell_of_the_end() -> None:
+def test_an_end_full_of_debug_lines_breaks_off() -> None:
     line = "2026-11-21 07:25:47 [scrapy.core.engine] DEBUG: Crawled (200) <GET http://a/> (referer: None)\n"
     facts = read_log(line * 200)
-    assert facts.has_progress
+    assert facts.breaks_off
     assert facts.finish_reason is None
 
 
@@ -131,9 +130,27 @@ def test_what_looks_like_scrapys_lines_is_not_taken_for_them(quoted: str) -> Non
     assert read_log(quoted + WHOLE) == read_log(WHOLE)
 
 
-def test_words_of_a_users_own_logger_do_not_promise_that_the_end_would_be_told() -> None:
+def test_words_of_a_users_own_logger_do_not_show_scrapy_at_work() -> None:
     text = "2026-11-21 07:25:48 [shop] WARNING: it said ] INFO: and [scrapy.core.engine] INFO: too\n"
-    assert not read_log(text).has_progress
+    assert not read_log(text).breaks_off
+
+
+def test_a_project_that_silences_scrapy_before_it_opens_the_spider_is_not_said_to_break_off() -> None:
+    begin = "2026-11-21 07:28:59 [scrapy.utils.log] INFO: Scrapy 2.19.0 started (bot: shop)\n"
+    assert not read_log(begin + "2026-11-21 07:28:59 [shop] INFO: mine\n").breaks_off
+
+
+@pytest.mark.parametrize(
+    "last_words",
+    [
+        "2026-11-21 07:28:58 [asyncio] ERROR: Task exception was never retrieved\nfuture: <Task>\nValueError: bad\n",
+        "2020-03-04 10:00:05 [twisted] CRITICAL: \nTraceback (most recent call last):\nValueError: bad\n",
+    ],
+)
+def test_a_spider_that_dies_in_its_init_breaks_off_and_one_that_went_on_does_not(last_words: str) -> None:
+    assert read_log(last_words).breaks_off
+    assert not read_log(last_words + "2026-11-21 07:28:59 [shop] ERROR: something else\n").breaks_off
+    assert not read_log(last_words + CLOSED).breaks_off
 
 
 @pytest.mark.parametrize("at", range(0, len(WHOLE), 7))
@@ -228,7 +245,7 @@ def test_the_scrapy_installed_here_writes_logs_that_are_read(tmp_path: Path, lev
     if level == "WARNING":
         assert facts == LogFacts()
     else:
-        assert facts.has_progress
+        assert not facts.breaks_off
         assert (facts.finish_reason, facts.pages, facts.items, facts.errors) == ("finished", 0, 2, 1)
         assert facts.started_at is not None
         assert facts.ended_at is not None
