@@ -278,12 +278,14 @@ def _end_by(
     """Raise the exit that fits the nodes' failures; do nothing when there are none."""
     from toolkit.model import errors
 
-    count = len(result.failed) if result else len(failures)
+    undone = [each for each in result.failed if each.step == "undone"] if result else []
+    count = len(result.failed) - len(undone) if result else len(failures)
     if not count:
         return
     state = ""
     if result is not None:
-        state = ", and it is active on the others" if result.is_active else ", so the release before stays active"
+        stays = f"{' and was undone' if undone else ''}, so the release before stays active"
+        state = ", and it is active on the others" if result.is_active else stays
     away = [error for error in failures if isinstance(error, (errors.NodeUnreachableError, errors.NodeTimeoutError))]
     if len(away) == of:
         raise session.failed(errors.NothingReachableError(f"{what}: no node could be reached{state}"))
