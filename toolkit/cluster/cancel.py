@@ -44,8 +44,9 @@ def cancel(
 
     A waiting job is taken out of its node's queue. A running one gets SIGINT, after `grace_s` seconds another, then
     SIGKILL. The wish is recorded before the first signal, since a cancelled spider exits with 0 like a finished one.
-    A job that has ended already is left as it is.
+    A job that has ended already is left as it is; a lost one is reported, since its process may still be there.
     """
+    lost = [_not_proven(job, job.node if job.node in nodes else None) for job in jobs if job.state is JobState.LOST]
     ended = [Cancelled(job, job.state, job.state) for job in jobs if job.state.is_final]
     wanted = [replace(job, cancel_requested_at=now) for job in jobs if not job.state.is_final]
     records.update(wanted)
@@ -69,7 +70,7 @@ def cancel(
     fresh = {job.id: job for job in update_from_logs(nodes, [each.job for each in done if each.error is None])}
     done = [replace(each, job=fresh.get(each.job.id, each.job)) for each in done]
     records.update(list(fresh.values()))
-    everything = {each.job.id: each for each in [*ended, *homeless, *done, *failed]}
+    everything = {each.job.id: each for each in [*ended, *lost, *homeless, *done, *failed]}
     result = [everything[job.id] for job in jobs]
     if on_done is not None:
         for each in result:
