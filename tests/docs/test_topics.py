@@ -13,6 +13,7 @@ from support.documents import ROOT, prose
 
 from toolkit.cli.errors import TABLE
 from toolkit.cli.topics import FOLDER, read_topic, topic_names
+from toolkit.cluster.verdict import CANCEL_REASONS, FAILURE_REASONS
 from toolkit.model.jobs import JobState
 from toolkit.model.snapshot import NodeState
 
@@ -59,6 +60,10 @@ def test_every_state_is_in_the_glossary_and_explained_in_its_topic() -> None:
     assert all(f"`{state.value}`" in text_of("jobs") for state in JobState)
     assert all(f"`{state.value}`" in text_of("status") for state in NodeState)
     assert all(state.value in text_of("glossary").lower() for state in [*JobState, *NodeState])
+
+
+def test_every_reason_that_decides_an_outcome_is_told() -> None:
+    assert [reason for reason in FAILURE_REASONS | CANCEL_REASONS if f"`{reason}`" not in text_of("jobs")] == []
 
 
 def test_every_word_of_the_glossary_is_in_use() -> None:
