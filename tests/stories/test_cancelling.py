@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
 import pytest
+from support.cli import NodeEntry
 from support.desk import FOREVER_S, Desk, alive, process_of
+from support.faulty_server import FaultProxy
 from support.market import Market
 from support.redis_server import RedisServer
 from support.scrapyd_node import TEST_CREDENTIALS, ScrapydNode, running_nodes
@@ -21,6 +24,7 @@ pytestmark = pytest.mark.xdist_group("stories-cancelling")
 class Stage(NamedTuple):
     desk: Desk
     nodes: list[ScrapydNode]
+    redis: RedisServer
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +35,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory, story_redis: RedisServer) ->
         secrets = (TEST_CREDENTIALS[1], str(story_redis.password))
         desk = Desk.of(nodes, story_redis.url, folder / "desk", secrets=secrets, timeout_s=3)
         desk.json("deploy", str(Market(folder / "market")))
-        yield Stage(desk, nodes)
+        yield Stage(desk, nodes, story_redis)
 
 
 @pytest.fixture(autouse=True)
@@ -176,21 +180,33 @@ def test_a_job_that_its_restarted_node_has_forgotten_is_not_proven_to_be_gone(st
         end_orphan(job)
 
 
-def test_ctrl_c_while_a_cancel_waits_ends_the_waiting(stage: Stage) -> None:
-    job = stage.desk.start_job("deaf")
+def test_ctrl_c_while_a_cancel_waits_ends_the_waiting(stage: Stage, tmp_path: Path) -> None:
+    first = stage.nodes[0]
+    job = stage.desk.start_job("deaf", "--on", "node-1")
     until_logged(stage, job, "deaf from now on")
-    with stage.desk.begin("cancel", job["id"], "--grace", "60") as command:
-        until_logged(stage, job, "deaf from now on")
-        wait_until(lambda: is_asked_to_stop(stage, job), deadline_s=20, what="the first signal")
-        command.interrupt()
-        stage.desk.read(command.wait(timeout_s=5), 130)
-    assert stage.desk.json("cancel", job["id"], "--grace", "0")["jobs"][0]["after"] == "cancelled"
+    with FaultProxy(first.url) as proxy:
+        entry = NodeEntry("node-1", "127.0.0.1", proxy.port, first.credentials)
+        watched = Desk.of([entry], stage.redis.url, tmp_path, secrets=stage.desk.secrets)
+        with watched.begin("cancel", job["id"], "--grace", "60") as command:
+            wait_until(lambda: proxy.calls["status.json"] > 2, deadline_s=20, what="the waiting to begin")
+            command.interrupt()
+            stage.desk.read(command.wait(timeout_s=5), 130)
+    assert process_of(job["id"])
+    # The wish is remembered: whatever ends it now, it was cancelled.
+    stage.nodes[0].kill_spiders()
+    wait_until(lambda: stage.desk.job(job["id"])["state"] != "running", deadline_s=20, what="its end")
+    after = stage.desk.job(job["id"])
+    assert (after["state"], after["finish_reason"]) == ("cancelled", "killed")
 
 
-def is_asked_to_stop(stage: Stage, job: dict[str, Any]) -> bool:
-    """Tell whether the node was told to signal the job."""
-    node = next(node for node in stage.nodes if node.name == job["node"])
-    return "cancel.json" in node.log_text().rpartition(job["id"])[2]
+def test_whoever_waits_for_a_job_that_is_cancelled_is_told_so(stage: Stage) -> None:
+    with stage.desk.begin("schedule", "deaf", "--id", "waited-for", "--wait", "--output", "json") as waiting:
+        wait_until(lambda: process_of("waited-for"), deadline_s=20, what="the spider to run")
+        until_logged(stage, stage.desk.job("waited-for"), "deaf from now on")
+        stage.desk.json("cancel", "waited-for", "--grace", "0")
+        ended = stage.desk.read(waiting.wait(), 8)
+    assert [(job["state"], job["finish_reason"]) for job in ended.json()] == [("cancelled", "killed")]
+    assert "waited-for cancelled (killed)" in ended.err
 
 
 def end_orphan(job: dict[str, Any]) -> None:
