@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import typer
 
-from toolkit.cli.main import app
+from toolkit.cli.app import app
 from toolkit.cli.topics import FOLDER
 
 ROOT = Path(__file__).parents[2]

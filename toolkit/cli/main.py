@@ -1,4 +1,7 @@
-"""The command line's front door: parse, run, and turn any end into an exit code."""
+"""The command line's front door: parse, run, and turn any end into an exit code.
+
+It loads little itself, so that what can go on beside the loading begins at once.
+"""
 
 from __future__ import annotations
 
@@ -10,59 +13,14 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from types import FrameType
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from toolkit.cli.command import HELP_OPTIONS, InventoryOption, OutputOption
 from toolkit.cli.errors import ExitCode, described
 from toolkit.cli.printer import Output, Printer
-from toolkit.cli.session import GlobalOptions
 from toolkit.model.errors import CrawlctlError
 
 # Loading libraries makes many objects, all of which stay: Python's default searches them for garbage again and again.
 _GARBAGE_THRESHOLD = 50_000
-
-app = typer.Typer(
-    name="crawlctl",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": list(HELP_OPTIONS)},
-    epilog="Begin with: crawlctl demo, crawlctl init, crawlctl docs. Exit codes: crawlctl docs exit-codes.",
-)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"crawlctl {version('crawlctl')}")
-        raise typer.Exit
-
-
-@app.callback()
-def root(
-    ctx: typer.Context,
-    inventory: InventoryOption = None,
-    output: OutputOption = None,
-    _version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
-    ] = False,
-) -> None:
-    """Ship Scrapy projects to many Scrapyd nodes, run them as one cluster, see them, stop them."""
-    ctx.obj = GlobalOptions(inventory, output or Output.TABLE)
-
-
-def _register() -> None:
-    """Add the commands; each module brings its own to the app."""
-    from toolkit.cli import cmd_deploy, cmd_docs, cmd_inventory, cmd_jobs, cmd_local, cmd_status
-
-    for module in (cmd_local, cmd_deploy, cmd_jobs, cmd_status, cmd_inventory, cmd_docs):
-        module.add_to(app)
-
-
-_register()
 
 
 def run(argv: Sequence[str] | None = None) -> None:
@@ -84,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
         code, description = described(error)
         printer.error(description)
         return int(code)
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         printer.error({"kind": "interrupted", "message": "interrupted", "hint": None})
         return int(ExitCode.INTERRUPTED)
     except BrokenPipeError:
@@ -100,8 +58,14 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parsed(argv: Sequence[str], printer: Printer) -> int:
+    import typer
+
+    from toolkit.cli.app import app
+
     try:
         code: Any = typer.main.get_command(app)(list(argv) or ["--help"], prog_name="crawlctl", standalone_mode=False)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
     except Exception as error:
         if (told := _usage_error(error)) is None:
             raise
@@ -113,7 +77,7 @@ def _parsed(argv: Sequence[str], printer: Printer) -> int:
 
 def _head_start(argv: Sequence[str]) -> AbstractContextManager[None]:
     """Let what takes longest in a deploy begin before the command line is read; a guess, and no harm if it is wrong."""
-    if next((word for word in argv if not word.startswith("-")), None) != "deploy" or set(argv) & set(HELP_OPTIONS):
+    if next((word for word in argv if not word.startswith("-")), None) != "deploy":
         return nullcontext()
     from toolkit.rollout.ahead import scrapy_loading_ahead
 

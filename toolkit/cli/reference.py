@@ -19,9 +19,9 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
+from toolkit.cli.app import app
 from toolkit.cli.command import InventoryOption, OutputOption
 from toolkit.cli.errors import MEANINGS, TABLE, ExitCode
-from toolkit.cli.main import app
 from toolkit.cli.topics import FOLDER
 from toolkit.config.inventory.schema import json_schema
 from toolkit.config.options import Scope, markdown_table

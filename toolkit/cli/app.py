@@ -1,0 +1,52 @@
+"""The commands, as one Typer application."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from toolkit.cli.command import HELP_OPTIONS, InventoryOption, OutputOption
+from toolkit.cli.printer import Output
+from toolkit.cli.session import GlobalOptions
+
+app = typer.Typer(
+    name="crawlctl",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": list(HELP_OPTIONS)},
+    epilog="Begin with: crawlctl demo, crawlctl init, crawlctl docs. Exit codes: crawlctl docs exit-codes.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"crawlctl {version('crawlctl')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    inventory: InventoryOption = None,
+    output: OutputOption = None,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
+    ] = False,
+) -> None:
+    """Ship Scrapy projects to many Scrapyd nodes, run them as one cluster, see them, stop them."""
+    ctx.obj = GlobalOptions(inventory, output or Output.TABLE)
+
+
+def _register() -> None:
+    """Add the commands; each module brings its own to the app."""
+    from toolkit.cli import cmd_deploy, cmd_docs, cmd_inventory, cmd_jobs, cmd_local, cmd_status
+
+    for module in (cmd_local, cmd_deploy, cmd_jobs, cmd_status, cmd_inventory, cmd_docs):
+        module.add_to(app)
+
+
+_register()
