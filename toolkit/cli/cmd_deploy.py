@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolkit.cli import completion
-from toolkit.cli.command import OnOption, ProjectOption, command
+from toolkit.cli.command import RELEASES, OnOption, ProjectOption, command
 from toolkit.cli.session import Session
 
 if TYPE_CHECKING:
@@ -37,16 +37,17 @@ StealOption = Annotated[bool, typer.Option("--steal", help="Take the lock over f
 
 def add_to(app: typer.Typer) -> None:
     """Register these commands."""
-    command(app, "crawlctl build", "crawlctl build projects/shop -o shop.egg --check")(build)
+    command(app, "crawlctl build", "crawlctl build projects/shop -o shop.egg --check", panel=RELEASES)(build)
     command(
         app,
         "crawlctl deploy",
         "crawlctl deploy projects/shop --on eu --dry-run",
         "crawlctl deploy --egg shop.egg -p shop --version 2026-11-21",
+        panel=RELEASES,
     )(deploy)
-    command(app, "crawlctl releases", "crawlctl releases shop --history")(releases)
-    command(app, "crawlctl rollback", "crawlctl rollback 20261120-101500-9f3c2a1 -p shop")(rollback)
-    command(app, "crawlctl prune --keep 5", "crawlctl prune -p shop --keep 3 --dry-run")(prune)
+    command(app, "crawlctl releases", "crawlctl releases shop --history", panel=RELEASES)(releases)
+    command(app, "crawlctl rollback", "crawlctl rollback 20261120-101500-9f3c2a1 -p shop", panel=RELEASES)(rollback)
+    command(app, "crawlctl prune --keep 5", "crawlctl prune -p shop --keep 3 --dry-run", panel=RELEASES)(prune)
 
 
 def build(

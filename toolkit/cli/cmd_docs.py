@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from toolkit.cli import completion
-from toolkit.cli.command import command
+from toolkit.cli.command import READING, command
 from toolkit.cli.session import Session
 
 
 def add_to(app: typer.Typer) -> None:
     """Register this command."""
-    command(app, "crawlctl docs", "crawlctl docs inventory", "crawlctl docs exit-codes")(docs)
+    command(app, "crawlctl docs", "crawlctl docs inventory", "crawlctl docs exit-codes", panel=READING)(docs)
 
 
 def docs(

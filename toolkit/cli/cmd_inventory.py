@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from toolkit.cli import completion
-from toolkit.cli.command import command, subcommands
+from toolkit.cli.command import CLUSTER, command, subcommands
 from toolkit.cli.session import Session
 
 PatternArgument = Annotated[
@@ -19,12 +19,12 @@ PatternArgument = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Register these commands."""
-    group = subcommands(app, "inventory", "Check, show and list the inventory's hosts.")
+    group = subcommands(app, "inventory", "Check, show and list the inventory's hosts.", panel=CLUSTER)
     command(group, "crawlctl inventory check", "crawlctl inventory check -i staging.yaml")(check)
     command(group, "crawlctl inventory show node-1")(show)
     command(group, "crawlctl inventory list", "crawlctl inventory list 'eu:&big'", name="list")(list_)
     command(group, "crawlctl inventory schema > inventory.schema.json")(schema)
-    command(app, "crawlctl init", "crawlctl init --from scrapy.cfg")(init)
+    command(app, "crawlctl init", "crawlctl init --from scrapy.cfg", panel=CLUSTER)(init)
 
 
 def check(session: Session) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolkit.cli import completion
-from toolkit.cli.command import OnOption, ProjectOption, YesOption, command, subcommands
+from toolkit.cli.command import JOBS, OnOption, ProjectOption, YesOption, command, subcommands
 from toolkit.cli.session import Session
 from toolkit.model.jobs import JobState
 
@@ -41,8 +41,11 @@ def add_to(app: typer.Typer) -> None:
         "crawlctl schedule products",
         "crawlctl schedule products -p shop -a category=books -s DOWNLOAD_DELAY=1 --wait",
         "crawlctl schedule products --workers 3 --on eu",
+        panel=JOBS,
     )(schedule)
-    jobs = subcommands(app, "jobs", "List jobs, as `crawlctl jobs` alone does, or show one.", default="list")
+    jobs = subcommands(
+        app, "jobs", "List jobs, as `crawlctl jobs` alone does, or show one.", panel=JOBS, default="list"
+    )
     command(
         jobs,
         "crawlctl jobs list --state running",
@@ -55,9 +58,10 @@ def add_to(app: typer.Typer) -> None:
         "crawlctl cancel 3f2a91c",
         "crawlctl cancel --spider products --grace 60",
         "crawlctl cancel --all --yes",
+        panel=JOBS,
     )(cancel)
-    command(app, "crawlctl logs 3f2a91c -n 50", "crawlctl logs 3f2a91c -f")(logs)
-    command(app, "crawlctl items 3f2a91c > items.jl")(items)
+    command(app, "crawlctl logs 3f2a91c -n 50", "crawlctl logs 3f2a91c -f", panel=JOBS)(logs)
+    command(app, "crawlctl items 3f2a91c > items.jl", panel=JOBS)(items)
 
 
 def schedule(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from toolkit.cli.command import OnOption, command
+from toolkit.cli.command import ON_THIS_MACHINE, OnOption, command
 from toolkit.cli.session import Session
 
 if TYPE_CHECKING:
@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Register these commands."""
-    command(app, "crawlctl demo")(demo)
-    command(app, "crawlctl up", "crawlctl up && crawlctl deploy projects/shop && crawlctl schedule products")(up)
-    command(app, "crawlctl down", "crawlctl down --on node-3")(down)
+    command(app, "crawlctl demo", panel=ON_THIS_MACHINE)(demo)
+    command(
+        app,
+        "crawlctl up",
+        "crawlctl up && crawlctl deploy projects/shop && crawlctl schedule products",
+        panel=ON_THIS_MACHINE,
+    )(up)
+    command(app, "crawlctl down", "crawlctl down --on node-3", panel=ON_THIS_MACHINE)(down)
 
 
 def demo(

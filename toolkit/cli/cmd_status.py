@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from toolkit.cli.command import OnOption, command
+from toolkit.cli.command import CLUSTER, OnOption, command
 from toolkit.cli.session import Session
 
 if TYPE_CHECKING:
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Register this command."""
-    command(app, "crawlctl status", "crawlctl status --watch", "crawlctl status --on eu --output json")(status)
+    command(app, "crawlctl status", "crawlctl status --watch", "crawlctl status --on eu --output json", panel=CLUSTER)(
+        status
+    )
 
 
 def status(

@@ -17,6 +17,9 @@ from toolkit.cli.session import GlobalOptions, Session
 
 HELP_OPTIONS = ("-h", "--help")
 EVERYWHERE = "Options of every command"
+# The headings under which `crawlctl --help` lists the commands.
+ON_THIS_MACHINE, RELEASES, JOBS = "A cluster on this machine", "Releases", "Jobs"
+CLUSTER, READING = "The whole cluster", "To read"
 
 InventoryOption = Annotated[
     Path | None,
@@ -54,11 +57,12 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without aski
 
 
 def command(
-    app: typer.Typer, *examples: str, name: str | None = None, passes_on: bool = False
+    app: typer.Typer, *examples: str, name: str | None = None, panel: str | None = None, passes_on: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a function as a command; its first argument becomes a `Session`, its docstring the help.
 
-    `examples` are shown below the help. With `passes_on` the command takes further words as they are.
+    `examples` are shown below the help; `panel` is the heading under which the command is listed. With `passes_on` it
+    takes further words as they are.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
@@ -84,13 +88,13 @@ def command(
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         epilog = "\n\n".join(["Examples:", *(f"  {example}" for example in examples)]) if examples else None
         settings = {"ignore_unknown_options": True} if passes_on else None
-        app.command(name or function.__name__, epilog=epilog, context_settings=settings)(run)
+        app.command(name or function.__name__, epilog=epilog, context_settings=settings, rich_help_panel=panel)(run)
         return run
 
     return register
 
 
-def subcommands(app: typer.Typer, name: str, help_text: str, *, default: str | None = None) -> typer.Typer:
+def subcommands(app: typer.Typer, name: str, help_text: str, *, panel: str, default: str | None = None) -> typer.Typer:
     """Add a group of commands; with no word after its name it runs the `default` one, or shows its help."""
 
     class Group(TyperGroup):
@@ -100,5 +104,5 @@ def subcommands(app: typer.Typer, name: str, help_text: str, *, default: str | N
             return super().parse_args(ctx, [default, *args] if default and is_bare else args)
 
     group = typer.Typer(help=help_text, cls=Group, no_args_is_help=default is None, rich_markup_mode="rich")
-    app.add_typer(group, name=name)
+    app.add_typer(group, name=name, rich_help_panel=panel)
     return group
