@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,10 +25,16 @@ from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, Versio
 from toolkit.store.interfaces import JobStore
 
 MAX_ARGUMENT_BYTES = 100_000
-# Scrapyd reads these out of the same form as the spider's arguments, and its runner uses the last two.
+MAX_ARGUMENTS_BYTES = 1_000_000
+MAX_WORKERS = 10_000
+# Scrapyd reads these out of the same form as the spider's arguments, or hands them on under these very names.
 RESERVED_ARGUMENTS = frozenset(
-    {"project", "spider", "_version", "jobid", "priority", "setting", "_job", "settings", "name"}
+    {"project", "spider", "_version", "jobid", "priority", "setting"}
+    | {"_job", "_project", "_spider", "settings", "name", "spider_name", "self"}
 )
+
+
+_LONG_HINT = "put long values where the spider can fetch them: a URL, a key, a file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +63,41 @@ def check_order(order: Order) -> None:
     """Refuse what would cost a Scrapyd slot for good or be read as something else.
 
     Raises:
-        UsageError: a reserved argument, a NUL byte, an argument beyond 100 kB (a process takes 128 kB), a bad count.
+        UsageError: a reserved argument, a NUL byte, what is no text, an argument beyond 100 kB (a process takes 128 kB)
+            or all of them beyond 1 MB (2 MB with its environment), a count or priority that cannot be.
 
     """
-    if order.count < 1:
-        raise UsageError(f"{order.count} workers cannot be scheduled: at least 1")
+    if not 1 <= order.count <= MAX_WORKERS:
+        raise UsageError(f"{order.count} workers cannot be scheduled: 1 to {MAX_WORKERS} can")
     if order.job_id is not None and order.count > 1:
         raise UsageError(f"one id, {order.job_id!r}, cannot serve {order.count} workers")
+    if not math.isfinite(order.priority):
+        raise UsageError(f"a priority of {order.priority} has no place in a queue: give a number")
     for name in order.args:
         if name in RESERVED_ARGUMENTS:
             raise UsageError(
                 f"the spider argument {name!r} would be read by Scrapyd itself", hint="rename the argument"
             )
-    for kind, pairs in (("argument", order.args), ("setting", order.settings)):
-        for name, value in pairs.items():
-            if "\0" in name or "\0" in value:
-                raise UsageError(f"the {kind} {name!r} holds a NUL byte, which no process takes")
-            if len(f"{name}={value}".encode()) > MAX_ARGUMENT_BYTES:
-                raise UsageError(
-                    f"the {kind} {name!r} is longer than {MAX_ARGUMENT_BYTES // 1000} kB",
-                    hint="put long values where the spider can fetch them: a URL, a key, a file",
-                )
+    pairs = [("argument", *pair) for pair in order.args.items()] + [
+        ("setting", *pair) for pair in order.settings.items()
+    ]
+    if sum(_size_bytes(*pair) for pair in pairs) > MAX_ARGUMENTS_BYTES:
+        raise UsageError(
+            f"the arguments and settings together are longer than {MAX_ARGUMENTS_BYTES // 1000} kB", hint=_LONG_HINT
+        )
+
+
+def _size_bytes(kind: str, name: str, value: str) -> int:
+    """Return what a pair takes on a process' command line, or say why none takes it."""
+    if "\0" in name or "\0" in value:
+        raise UsageError(f"the {kind} {name!r} holds a NUL byte, which no process takes")
+    try:
+        size = len(f"{name}={value}".encode())
+    except UnicodeEncodeError as error:
+        raise UsageError(f"the {kind} {name!r} is not text: {error.object!r:.80}") from error
+    if size > MAX_ARGUMENT_BYTES:
+        raise UsageError(f"the {kind} {name!r} is longer than {MAX_ARGUMENT_BYTES // 1000} kB", hint=_LONG_HINT)
+    return size
 
 
 def schedule(nodes: Nodes, records: JobStore, order: Order, *, now: datetime) -> list[Placed]:
@@ -114,7 +135,8 @@ def schedule(nodes: Nodes, records: JobStore, order: Order, *, now: datetime) ->
         _refuse_known(nodes, jobs[0])
     records.add(jobs)
     placed = _place_all(nodes, jobs, loads)
-    records.update([each.job for each in placed])
+    # Most went where it was recorded that they would go; no failing write shall hide that they run.
+    records.update([each.job for each, planned in zip(placed, jobs, strict=True) if each.job != planned])
     return placed
 
 
@@ -135,28 +157,34 @@ def _place_all(nodes: Nodes, jobs: Sequence[Job], loads: Mapping[NodeName, NodeL
     by_node: dict[NodeName, list[Job]] = {}
     for job in jobs:
         by_node.setdefault(_node_of(job), []).append(job)
+    refusing: dict[NodeName, NodeError] = {}
     done = nodes.only(by_node).ask(
-        lambda node: [_place(nodes, job, by_rest) for job in by_node[node.name]], calls=len(jobs)
+        lambda node: [_place(nodes, job, by_rest, refusing) for job in by_node[node.name]], calls=len(jobs)
     )
     placed = {each.job.id: each for outcome in done for each in outcome.value or ()}
     overdue = {outcome.node: outcome.error for outcome in done if outcome.error}
     return [placed.get(job.id) or Placed(job, overdue[_node_of(job)]) for job in jobs]
 
 
-def _place(nodes: Nodes, job: Job, by_rest: Sequence[NodeName]) -> Placed:
-    """Offer the job to its node, then to the others in turn, as long as the last one surely did not take it."""
-    error: NodeError | None = None
+def _place(nodes: Nodes, job: Job, by_rest: Sequence[NodeName], refusing: dict[NodeName, NodeError]) -> Placed:
+    """Offer the job to its node, then to the others in turn, as long as the last one surely did not take it.
+
+    The jobs of one order differ by nothing but their ids, so a node that is `refusing` one is not offered another.
+    """
     for name in [_node_of(job), *(other for other in by_rest if other != job.node)]:
+        if name in refusing:
+            continue
         offered = replace(job, node=name)
         try:
             nodes[name].start(offered)
         except (NodeTimeoutError, NodeAnswerError, NodeBrokenError) as unclear:
             return Placed(offered, None if _has_it(nodes[name], offered) else unclear)
         except NodeError as refused:
-            error = refused
+            refusing[name] = refused
         else:
             return Placed(offered)
-    return Placed(replace(job, state=JobState.FAILED, finish_reason="no node took it"), error)
+    last = refusing.get(_node_of(job))
+    return Placed(replace(job, state=JobState.FAILED, finish_reason="no node took it"), last)
 
 
 def _has_it(node: ScrapydNode, job: Job) -> bool:

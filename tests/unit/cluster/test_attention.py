@@ -1,0 +1,85 @@
+"""What an operator should look at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from toolkit.cluster.snapshot import MAX_NAMED, find_attention
+from toolkit.model.names import NodeName, ProjectName, VersionName
+from toolkit.model.snapshot import Attention, NodeState, NodeStatus
+
+SHOP, V1, V2 = ProjectName("shop"), VersionName("v1"), VersionName("v2")
+
+
+def live(name: str, *, pending: int = 0, running: int = 0, versions: Sequence[VersionName] = (V1,)) -> NodeStatus:
+    holds = {SHOP: tuple(versions)} if versions else {}
+    return NodeStatus(NodeName(name), "a:1", NodeState.LIVE, pending=pending, running=running, projects=holds)
+
+
+def away(name: str, state: NodeState = NodeState.UNREACHABLE) -> NodeStatus:
+    return NodeStatus(NodeName(name), "a:1", state, error="why")
+
+
+def found(
+    *statuses: NodeStatus,
+    active: Mapping[ProjectName, VersionName] | None = None,
+    without_password: Sequence[str] = (),
+    just_scheduled: Collection[str] = (),
+) -> list[Attention]:
+    return find_attention(
+        statuses,
+        {SHOP: V1} if active is None else active,
+        without_password=[NodeName(name) for name in without_password],
+        just_scheduled={NodeName(name) for name in just_scheduled},
+    )
+
+
+def test_a_healthy_cluster_needs_none() -> None:
+    assert found(live("a", pending=3, running=1), live("b", running=2)) == []
+
+
+def test_an_empty_inventory_needs_none() -> None:
+    assert found() == []
+
+
+def test_the_worst_comes_first() -> None:
+    kinds = found(
+        live("a", pending=1, versions=()),
+        away("b"),
+        away("c", NodeState.UNAUTHORIZED),
+        live("d"),
+        without_password=["d"],
+    )
+    assert [each.kind for each in kinds] == ["unreachable", "unauthorized", "open", "behind", "waiting"]
+
+
+def test_a_node_that_does_not_answer_is_not_also_blamed_for_its_releases() -> None:
+    assert [each.kind for each in found(away("a"))] == ["unreachable"]
+
+
+def test_a_node_without_the_active_version_is_behind() -> None:
+    (each,) = found(live("a", versions=[V2]), live("b", versions=[]), live("c", versions=[V1, V2]))
+    assert (each.kind, each.nodes, each.command) == ("behind", ("a", "b"), "crawlctl deploy")
+    assert "shop v1" in each.message
+
+
+def test_what_no_release_names_is_no_matter() -> None:
+    assert found(live("a", versions=[V2]), active={}) == []
+
+
+def test_every_project_is_looked_at() -> None:
+    news = ProjectName("news")
+    assert [each.message for each in found(live("a"), active={SHOP: V1, news: V2})] == ["a does not hold news v2"]
+
+
+def test_waiting_jobs_beside_idle_slots_are_told_but_not_at_once() -> None:
+    node = live("a", pending=2)
+    assert [each.kind for each in found(node)] == ["waiting"]
+    assert found(node, just_scheduled=["a"]) == []
+    assert found(live("a", pending=2, running=1)) == []
+
+
+def test_many_nodes_are_counted_and_all_of_them_listed_for_programs() -> None:
+    (each,) = found(*(away(f"n{i}") for i in range(300)))
+    assert each.message == f"n0, n1, n2 and {300 - MAX_NAMED} more cannot be reached"
+    assert len(each.nodes) == 300
