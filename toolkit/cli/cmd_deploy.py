@@ -180,7 +180,7 @@ def rollback(
     on: OnOption = None,
     steal: StealOption = False,
 ) -> None:
-    """Make an earlier release active again: one write, after every node has shown that it still holds it."""
+    """Make an earlier release active again: one write, once every node that answers has shown that it holds it."""
     from toolkit.model.names import VersionName
     from toolkit.rollout.rollback import rollback as roll_back
     from toolkit.views.rollouts import deploy_view
@@ -250,7 +250,7 @@ def _with_progress(
 
     steps: dict[NodeName, str] = {}
     done: dict[NodeName, NodeResult] = {}
-    session.printer.say(f"{cargo.project} {cargo.version}: {len(cargo.spiders)} spiders, {len(nodes)} nodes")
+    session.printer.say(f"{cargo.project} {cargo.version}: {len(cargo.spiders)} spider(s), {len(nodes)} node(s)")
     with session.printer.live(lambda: steps_table(nodes.names, steps, done)):
         return roll_out(
             nodes,
