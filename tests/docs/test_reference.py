@@ -36,7 +36,7 @@ def test_the_reference_knows_the_options_that_the_help_shows() -> None:
     for name in ("schedule", "deploy", "jobs list", "cancel"):
         shown = subprocess.run(
             [sys.executable, "-m", "toolkit.cli.main", *name.split(), "--help"],
-            env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
+            env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"},
             capture_output=True,
             text=True,
             check=True,
