@@ -13,6 +13,7 @@ from support.documents import ROOT, prose
 
 from toolkit.cli.errors import TABLE
 from toolkit.cli.topics import FOLDER, read_topic, topic_names
+from toolkit.cluster.schedule import RESERVED_ARGUMENTS
 from toolkit.cluster.verdict import CANCEL_REASONS, FAILURE_REASONS
 from toolkit.model.jobs import JobState
 from toolkit.model.snapshot import NodeState
@@ -64,6 +65,10 @@ def test_every_state_is_in_the_glossary_and_explained_in_its_topic() -> None:
 
 def test_every_reason_that_decides_an_outcome_is_told() -> None:
     assert [reason for reason in FAILURE_REASONS | CANCEL_REASONS if f"`{reason}`" not in text_of("jobs")] == []
+
+
+def test_every_argument_that_is_refused_is_named() -> None:
+    assert [name for name in sorted(RESERVED_ARGUMENTS) if f"`{name}`" not in text_of("jobs")] == []
 
 
 def test_every_word_of_the_glossary_is_in_use() -> None:
