@@ -119,7 +119,7 @@ def deploy(
         revision = None if egg else source_revision(scrapy_project.root)
         cargo = _cargo(session, scrapy_project, built, version, tried)
     if dry_run:
-        outcomes = plan(nodes, cargo)
+        outcomes = plan(nodes, session.store, cargo)
         session.printer.show(plan_view(cargo.project, cargo.version, cargo.digest, outcomes))
         _end_by(session, [outcome.error for outcome in outcomes.failed], len(outcomes), f"deploying {cargo.project}")
         return

@@ -58,11 +58,11 @@ def cancel(
     def on_node(node: ScrapydNode) -> list[Cancelled]:
         return cancel_on(node, by_node[node.name], grace_s=grace_s)
 
-    # Each node's client bounds its own calls; the waiting between them is ours, so it counts as more calls.
-    extra_calls = (
-        round((grace_s + 2 * FORCED_GRACE_S) * max((len(group) for group in by_node.values()), default=0)) + 10
+    # A signal and a look for each job, and in each of the three waits one look at all of them may be under way.
+    most = max((len(group) for group in by_node.values()), default=0)
+    found = nodes.only(name for name in by_node if name is not None).ask(
+        on_node, calls=6 * most, waits_s=grace_s + 2 * FORCED_GRACE_S
     )
-    found = nodes.only(name for name in by_node if name is not None).ask(on_node, calls=extra_calls)
     done = [each for outcome in found for each in outcome.value or ()]
     failed = [
         Cancelled(job, job.state, job.state, outcome.error) for outcome in found.failed for job in by_node[outcome.node]

@@ -22,18 +22,18 @@ def read_log(node: ScrapydNode, job: Job, *, last_lines: int | None = None) -> I
 
     """
     if last_lines is not None:
-        yield _tail(node, job, last_lines)
+        yield _tail(node, job, last_lines)[0]
         return
     yield from _parts(node, job, 0)
 
 
 def follow_log(node: ScrapydNode, job: Job, *, last_lines: int) -> Iterator[bytes]:
     """Yield the end of the log and then what is appended, until the job has ended; a job that waits is waited for."""
-    while (excerpt := node.log_end(job, most=_bytes_for(last_lines))) is None:
+    while node.log(job, most=1) is None:
         _must_be_alive(node, job)
         time.sleep(FOLLOW_PAUSE_S)
-    yield _last_lines(excerpt.content, last_lines)
-    position = excerpt.begins_at + len(excerpt.content)
+    begin, position = _tail(node, job, last_lines)
+    yield begin
     while True:
         # The state is read before the log: what was written until the end is then surely in the last part.
         is_over = node.state_of(job.id) not in {JobState.PENDING, JobState.RUNNING}
@@ -74,14 +74,15 @@ def _parts(node: ScrapydNode, job: Job, begin: int) -> Iterator[bytes]:
         begin += len(excerpt.content)
 
 
-def _tail(node: ScrapydNode, job: Job, lines: int) -> bytes:
+def _tail(node: ScrapydNode, job: Job, lines: int) -> tuple[bytes, int]:
+    """Return the last lines, and the position in the log at which they end."""
     wanted = _bytes_for(lines)
     while True:
         excerpt = node.log_end(job, most=wanted)
         if excerpt is None:
             raise _no_log(node, job)
         if excerpt.content.count(b"\n") > lines or excerpt.begins_at == 0 or wanted >= MAX_TAIL_BYTES:
-            return _last_lines(excerpt.content, lines)
+            return _last_lines(excerpt.content, lines), excerpt.begins_at + len(excerpt.content)
         wanted = min(wanted * 4, MAX_TAIL_BYTES)
 
 

@@ -55,16 +55,18 @@ class Nodes:
         *,
         on_done: Callable[[Outcome[T]], None] | None = None,
         calls: int = 1,
+        waits_s: float = 0.0,
         finish_begun: bool = False,
     ) -> Outcomes[T]:
         """Make one call on every node at once and return an outcome each.
 
-        `calls` is how many answers of the node the call waits for; with the node's `timeout_s` it bounds the whole.
+        `calls` is how many answers of the node the call waits for, each as long as the node's `timeout_s`, and
+        `waits_s` how long it may sleep between them; both bound the whole.
         """
         return fan_out(
             tuple(self),
             call,
-            deadline_s=lambda node: node.host.timeout_s * (UPLOAD_PATIENCE + calls),
+            deadline_s=lambda node: node.host.timeout_s * (UPLOAD_PATIENCE + calls) + waits_s,
             on_done=on_done,
             finish_begun=finish_begun,
         )

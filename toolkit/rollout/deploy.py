@@ -8,6 +8,7 @@ from datetime import datetime
 
 from toolkit.cluster.fanout import InterruptedFanOutError
 from toolkit.cluster.nodes import Nodes
+from toolkit.cluster.scrapyd import ScrapydNode
 from toolkit.model.errors import ConflictError, CrawlctlError, NodeError
 from toolkit.model.names import ProjectName, VersionName
 from toolkit.model.outcomes import Outcome, Outcomes
@@ -38,18 +39,18 @@ def choose_version(store: Store, project: ProjectName, digest: str, *, wanted: V
     if wanted is None:
         known = store.releases.with_digest(project, digest)
         return known.version if known else make_version(digest, store.now())
-    known = store.releases.get(project, wanted)
-    if known is not None and known.digest != digest:
-        raise ConflictError(
-            f"{project} {wanted} is released already with other content (digest {known.digest[:12]})",
-            hint="leave --version out, or choose another",
-        )
+    _refuse_other_content(store, project, wanted, digest)
     return wanted
 
 
-def plan(nodes: Nodes, cargo: Cargo) -> Outcomes[str]:
+def plan(nodes: Nodes, store: Store, cargo: Cargo) -> Outcomes[str]:
     """Say what a deploy would do on each node: `hold` or `upload`. Nothing is changed."""
-    return nodes.ask(lambda node: "hold" if cargo.version in node.versions(cargo.project) else "upload")
+    proven = store.releases.holders(cargo.project, cargo.version)
+
+    def step(node: ScrapydNode) -> str:
+        return "hold" if cargo.version in node.versions(cargo.project) and node.name in proven else "upload"
+
+    return nodes.ask(step)
 
 
 def deploy(
@@ -70,12 +71,15 @@ def deploy(
 
     Raises:
         LockHeldError: another rollout of the project is under way.
-        ConflictError: the lock was stolen meanwhile; nothing was made active.
+        ConflictError: the lock was stolen, or the version released with other content, meanwhile; nothing was made
+            active.
         InterruptedDeployError: Ctrl-C; undone.
 
     """
     with holding_lock(store.releases, cargo.project, why=f"deploy {cargo.version}", steal=steal) as held:
+        _refuse_other_content(store, cargo.project, cargo.version, cargo.digest)
         former = store.releases.active(cargo.project)
+        cargo = replace(cargo, proven=store.releases.holders(cargo.project, cargo.version))
         rollout = _Rollout(nodes, store, cargo, held)
         try:
             pushed = rollout.push_all(on_step, on_done)
@@ -90,6 +94,15 @@ def deploy(
             return rollout.result(pushed, is_active=True, is_changed=False)
         rollout.activate(pushed, revision)
         return rollout.result(pushed, is_active=True, is_changed=True)
+
+
+def _refuse_other_content(store: Store, project: ProjectName, version: VersionName, digest: str) -> None:
+    known = store.releases.get(project, version)
+    if known is not None and known.digest != digest:
+        raise ConflictError(
+            f"{project} {version} is released already with other content (digest {known.digest[:12]})",
+            hint="leave --version out, or choose another",
+        )
 
 
 class _Rollout:

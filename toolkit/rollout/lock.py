@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from toolkit.model.errors import ConflictError, StoreUnreachableError
 from toolkit.model.names import ProjectName
@@ -19,11 +19,10 @@ RENEW_EVERY_S = 15.0
 
 
 class HeldLock:
-    """A lock that renews itself until it is given back; `is_lost` tells that somebody else has it now."""
+    """A lock that renews itself until it is given back, or until somebody else has it."""
 
     def __init__(self, releases: ReleaseStore, lock: RolloutLock) -> None:
         self.lock = lock
-        self.is_lost = False
         self._releases = releases
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._renew, daemon=True)
@@ -39,18 +38,19 @@ class HeldLock:
         self._releases.renew(self.lock, ttl_s=TTL_S)
 
     def end(self) -> None:
-        """Stop renewing and give it back."""
+        """Stop renewing and give it back; with a store that is away it expires by itself."""
         self._ended.set()
         self._thread.join()
-        self._releases.unlock(self.lock)
+        # What was done under the lock stands, and its result or error must not be hidden by this.
+        with suppress(StoreUnreachableError):
+            self._releases.unlock(self.lock)
 
     def _renew(self) -> None:
         while not self._ended.wait(RENEW_EVERY_S):
             try:
                 self._releases.renew(self.lock, ttl_s=TTL_S)
             except ConflictError:
-                self.is_lost = True
-                return
+                return  # every write under it is refused from now on, and says so
             except StoreUnreachableError:
                 continue  # three more tries before it expires; `activate` is refused if it did
 

@@ -12,20 +12,25 @@ from toolkit.model.names import NodeName, ProjectName, SpiderName, VersionName
 from toolkit.model.releases import NodeResult
 
 LOOK, UPLOAD, READ_BACK, WITHDRAW, HELD, DONE = "look", "upload", "read back", "withdraw", "held", "done"
-CALLS = 5
+CALLS = 12  # two of them list spiders on the node, which has six times the time for that
 
 OnStep = Callable[[NodeName, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Cargo:
-    """What a rollout brings to every node: the egg and the spiders that it must show there."""
+    """What a rollout brings to every node: the egg and the spiders that it must show there.
+
+    `proven` names the nodes that were shown to hold these very bytes; on any other a version of this name may be
+    somebody else's, since Scrapyd tells names and no digests.
+    """
 
     project: ProjectName
     version: VersionName
     content: bytes
     digest: str
     spiders: tuple[SpiderName, ...]
+    proven: frozenset[NodeName] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,8 @@ class _Attempt:
     def run(self) -> Pushed:
         node, cargo = self._node, self._cargo
         self._enter(LOOK)
-        if cargo.version in node.versions(cargo.project):
+        was_there = cargo.version in node.versions(cargo.project)
+        if was_there and node.name in cargo.proven:
             self._verify()
             return self._pushed(HELD)
         self._enter(UPLOAD)
@@ -83,8 +89,8 @@ class _Attempt:
         try:
             node.upload(cargo.project, cargo.version, cargo.content)
         except (NodeTimeoutError, NodeBrokenError, NodeAnswerError) as unclear:
-            # The answer is lost, the egg perhaps not: what the node lists decides.
-            if isinstance(unclear, NodeTimeoutError) or cargo.version not in node.versions(cargo.project):
+            # The answer is lost, the egg perhaps not: what the node lists decides, unless it listed that before.
+            if isinstance(unclear, NodeTimeoutError) or was_there or cargo.version not in node.versions(cargo.project):
                 raise
         self._enter(READ_BACK)
         if cargo.version not in node.versions(cargo.project):
