@@ -40,8 +40,10 @@ groups:
   empty: {hosts: []}
 """
     assert mistakes(tmp_path, text) == [
-        "1:8: redis is a URL that begins with redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://, "
-        "not with http://",
+        (
+            "1:8: redis is a URL that begins with redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://, "
+            "not with http://"
+        ),
         "2:1: unknown key 'defualts_': did you mean 'defaults'?",
         "4:12: unknown key 'prot': did you mean 'port'?",
         "6:11: port is a whole number from 1 to 65535, not '99999'",
