@@ -32,7 +32,7 @@ def list_jobs(
 ) -> JobList:
     """Return the newest jobs that pass the filter, brought up to date with their nodes and logs.
 
-    What a node that does not answer runs is shown as it was last known. Final states are written back to the records.
+    What a node that does not answer runs is shown as it was last known: each new state is written back to the records.
     """
     # The records are read before the nodes: a job that is scheduled in between would else look as if it were lost.
     known = {job.id: job for job in records.unfinished()}
@@ -83,7 +83,8 @@ def refresh(nodes: Nodes, records: JobStore, jobs: Sequence[Job], *, now: dateti
     """Bring known jobs up to date with their nodes and logs; only their own nodes are asked."""
     alive = nodes.only({job.node for job in jobs if job.node and not job.state.is_final})
     listed = alive.ask(ScrapydNode.jobs)
-    known = {job.id: job for job in jobs}
+    # Read anew, and after the nodes: only the record tells that somebody cancelled a job meanwhile.
+    known = {job.id: job for job in jobs} | dict(records.get_many([job.id for job in jobs]))
     merged = merge(known, listed)
     return _up_to_date(nodes, records, [merged[job.id] for job in jobs], known, listed, now=now)
 
@@ -118,13 +119,17 @@ def _up_to_date(
     *,
     now: datetime,
 ) -> list[Job]:
-    """Add what the logs tell, and write back what is final now; somebody else's job has no record and gets none."""
+    """Add what the logs tell, and write back each new state; somebody else's job has no record and gets none.
+
+    Counts of a running job are not worth a write: they are read anew while its node answers.
+    """
     told = update_from_logs(nodes, jobs, times=_local_times(listed))
     fresh = [
         record if (record := known.get(job.id)) is not None and is_being_sent(record, job, now=now) else job
         for job in told
     ]
-    records.update([job for job in fresh if job.state.is_final and known.get(job.id, job) != job])
+    changed = [job for job in fresh if known.get(job.id, job) != job]
+    records.update([job for job in changed if job.state.is_final or job.state is not known[job.id].state])
     return fresh
 
 
