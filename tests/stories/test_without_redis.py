@@ -89,8 +89,8 @@ def test_a_broken_deploy_is_undone_without_redis(desk: Desk, market: Market, nod
     assert desk.marks("quick", "--workers", "2") == {"one"}
 
 
-def test_what_is_remembered_lies_in_a_file_that_only_its_owner_reads(desk: Desk, market: Market) -> None:
+def test_what_is_remembered_lies_where_only_its_owner_reads(desk: Desk, market: Market) -> None:
     desk.json("deploy", str(market))
-    kept = [path for path in (desk.folder / ".crawlctl").rglob("*") if path.is_file()]
-    assert [path.name for path in kept if path.name.endswith(".sqlite3")] == ["store-main.sqlite3"]
-    assert {oct(path.stat().st_mode & 0o077) for path in kept} == {"0o0"}
+    store = desk.folder / ".crawlctl" / "store-main.sqlite3"
+    assert oct(store.stat().st_mode & 0o777) == "0o600"
+    assert oct(store.parent.stat().st_mode & 0o777) == "0o700"

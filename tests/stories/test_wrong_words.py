@@ -39,10 +39,9 @@ WRONG_WORDS = [
     (["schedule"], ["Missing argument 'SPIDER'"]),
     (["status", "--output", "xml"], ["'xml' is not one of 'table', 'json', 'jsonl'"]),
     (["jobs", "--state", "sleeping"], ["'sleeping' is not one of", "'running'"]),
-    (["jobs", "-n", "0"], ["0 is not in the range"]),
-    (["schedule", "quick", "--workers", "many"], ["'many' is not a valid int"]),
-    (["prune", "--keep", "0"], ["0 is not in the range"]),
-    (["deploy", "--version", "1.0"], ["version '1.0' cannot be used"]),
+    (["jobs", "-n", "0"], ["greater than or equal to 1"]),
+    (["schedule", "quick", "--workers", "many"], ["'--workers'", "valid integer"]),
+    (["prune", "--keep", "0"], ["greater than or equal to 1"]),
     (["rollback", "-p", "../up"], ["project '../up' cannot be used"]),
     (["status", "--on", "node-1:&"], ["node-1:&"]),
     (["logs", "a", "b"], ["Got unexpected extra argument"]),
@@ -120,12 +119,6 @@ def test_a_redis_that_hangs_is_given_up(tmp_path: Path) -> None:
     with FaultyNode("hang") as hanging:
         desk = Desk.of([SOMEWHERE], f"redis://:{SECRET}@127.0.0.1:{hanging.port}/0", tmp_path, secrets=[SECRET])
         assert seconds_of(lambda: desk.run("jobs", exit_code=5)) < 20
-
-
-def test_what_is_no_redis_is_told(tmp_path: Path) -> None:
-    with FaultyNode("html") as other:
-        desk = Desk.of([SOMEWHERE], f"redis://:{SECRET}@127.0.0.1:{other.port}/0", tmp_path, secrets=[SECRET])
-        assert "Redis" in desk.error("releases", exit_code=5)
 
 
 def test_a_redis_with_another_password_is_told_and_neither_is_shown(tmp_path: Path, story_redis: RedisServer) -> None:
