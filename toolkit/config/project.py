@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from configparser import ConfigParser, Error, InterpolationError
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,6 +145,8 @@ def _declares_build(root: Path) -> bool:
     path = root / "pyproject.toml"
     if not path.is_file():
         return False
+    import tomllib  # noqa: PLC0415 - most projects have no such file
+
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -6,7 +6,6 @@ Nothing of the project is run here, and nothing is written.
 from __future__ import annotations
 
 import configparser
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -106,6 +105,8 @@ def read_pyproject(root: Path) -> Mapping[str, Any]:
     path = root / "pyproject.toml"
     if not path.is_file():
         return {}
+    import tomllib  # noqa: PLC0415 - most projects have no such file
+
     try:
         return tomllib.loads(read_file(path, name="pyproject.toml").decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
