@@ -171,11 +171,13 @@ def test_a_spider_that_raises_has_finished_with_errors(stage: Stage) -> None:
 
 
 def test_ctrl_c_ends_the_waiting_and_not_the_job(stage: Stage) -> None:
-    with stage.desk.begin("schedule", "quick", "--id", "goes-on", "-a", f"sleep_s={FOREVER_S}", "--wait") as waiting:
+    words = ("schedule", "quick", "--id", "goes-on", "-a", f"sleep_s={FOREVER_S}", "--wait", "--output", "json")
+    with stage.desk.begin(*words) as waiting:
         wait_until(lambda: process_of("goes-on"), deadline_s=30, what="the spider to run")
         waiting.interrupt()
         ended = stage.desk.read(waiting.wait(), 130)
     assert "the jobs go on; crawlctl cancel ID stops one: goes-on" in ended.err
+    assert ended.json() == {"error": {"kind": "interrupted", "message": "interrupted", "hint": None}}
     assert process_of("goes-on")
 
 
