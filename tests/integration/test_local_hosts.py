@@ -25,9 +25,10 @@ from toolkit.model.errors import ConfigurationError, MissingExtraError, RefusedE
 from toolkit.model.hosts import Host, Secret
 from toolkit.model.names import NodeName
 from toolkit.model.outcomes import Outcome, Outcomes
+from toolkit.model.servers import LocalProcess
 from toolkit.provision import local_cluster, local_nodes, local_servers, private_files, processes
 from toolkit.provision.credentials import local_password, with_local_credentials
-from toolkit.provision.local_servers import RECORD, LocalProcess
+from toolkit.provision.local_servers import RECORD
 
 FOREVER_S = "300"
 

@@ -41,8 +41,8 @@ groups:
 """
     assert mistakes(tmp_path, text) == [
         (
-            "1:8: redis is a URL that begins with redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://, "
-            "not with http://"
+            "1:8: redis is a URL that begins with redis://, rediss://, unix://, redis+sentinel:// or "
+            "rediss+sentinel://, not with http://"
         ),
         "2:1: unknown key 'defualts_': did you mean 'defaults'?",
         "4:12: unknown key 'prot': did you mean 'port'?",
