@@ -127,7 +127,7 @@ def deploy(
         result = _with_progress(session, nodes, cargo, revision=revision, keep_going=keep_going, steal=steal)
     except InterruptedDeployError as interrupted:
         session.printer.show(deploy_view(interrupted.result))
-        raise
+        raise session.interrupted() from None
     session.printer.show(deploy_view(result))
     _conclude(session, result, "deploy")
 

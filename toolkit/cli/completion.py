@@ -5,8 +5,7 @@ It never speaks and never fails: without an inventory, or with a Redis that is a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from toolkit.model.errors import CrawlctlError
@@ -35,32 +34,35 @@ def hosts(incomplete: str) -> list[str]:
 
 def projects(incomplete: str) -> list[str]:
     """Offer projects with releases."""
-    with _store() as store:
-        return _beginning(incomplete, store.releases.projects()) if store else []
+    return _beginning(incomplete, _stored(lambda store: store.releases.projects()))
 
 
 def spiders(incomplete: str) -> list[str]:
     """Offer the spiders of the active releases."""
-    with _store() as store:
-        active = store.releases.actives().values() if store else ()
-        return _beginning(incomplete, sorted({spider for release in active for spider in release.spiders}))
+
+    def names(store: Store) -> Iterable[str]:
+        return sorted({spider for release in store.releases.actives().values() for spider in release.spiders})
+
+    return _beginning(incomplete, _stored(names))
 
 
 def versions(incomplete: str) -> list[str]:
     """Offer the versions of all releases."""
-    with _store() as store:
-        names = store.releases.projects() if store else ()
-        known = [release.version for name in names for release in store.releases.releases(name)] if store else []
-        return _beginning(incomplete, known)
+
+    def names(store: Store) -> Iterable[str]:
+        releases = store.releases
+        return [release.version for name in releases.projects() for release in releases.releases(name)]
+
+    return _beginning(incomplete, _stored(names))
 
 
 def jobs(incomplete: str) -> list[str]:
     """Offer the ids of the newest jobs."""
     from toolkit.model.jobs import JobFilter
 
-    with _store() as store:
-        recent = store.jobs.recent(JobFilter(), limit=MAX_JOBS) if store else ()
-        return _beginning(incomplete, [job.id for job in recent])
+    return _beginning(
+        incomplete, _stored(lambda store: [job.id for job in store.jobs.recent(JobFilter(), limit=MAX_JOBS)])
+    )
 
 
 def topics(incomplete: str) -> list[str]:
@@ -70,17 +72,14 @@ def topics(incomplete: str) -> list[str]:
     return _beginning(incomplete, topic_names())
 
 
-@contextmanager
-def _store() -> Iterator[Store | None]:
+def _stored(names: Callable[[Store], Iterable[str]]) -> Iterable[str]:
     from toolkit.cli.session import GlobalOptions, Session
 
     session = Session(GlobalOptions())
     try:
-        store: Store | None = session.store
+        return names(session.store)
     except CrawlctlError:
-        store = None
-    try:
-        yield store
+        return ()
     finally:
         session.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 from toolkit.model import errors
@@ -34,6 +35,8 @@ MEANINGS = {
     ExitCode.JOB_FAILED: "the job that was waited for did not finish well",
     ExitCode.INTERRUPTED: "interrupted; what was begun was ended or undone",
 }
+
+INTERRUPTED: Mapping[str, str | None] = {"kind": "interrupted", "message": "interrupted", "hint": None}
 
 # The first class that an error is an instance of decides, so the special ones stand before the general ones.
 TABLE: tuple[tuple[type[errors.CrawlctlError], str, ExitCode, str | None], ...] = (

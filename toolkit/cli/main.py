@@ -15,7 +15,7 @@ from itertools import pairwise
 from types import FrameType
 from typing import Any
 
-from toolkit.cli.errors import ExitCode, described
+from toolkit.cli.errors import INTERRUPTED, ExitCode, described
 from toolkit.cli.printer import Output, Printer
 from toolkit.model.errors import CrawlctlError
 
@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
         printer.error(description)
         return int(code)
     except KeyboardInterrupt:
-        printer.error({"kind": "interrupted", "message": "interrupted", "hint": None})
+        printer.error(dict(INTERRUPTED))
         return int(ExitCode.INTERRUPTED)
     except BrokenPipeError:
         # Whoever read our output has gone; that is how `| head` ends, and no fault.

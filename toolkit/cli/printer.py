@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -12,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from toolkit.model.errors import UsageError
+from toolkit.views.harmless import harmless_json, visible, visible_parts
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -59,10 +61,10 @@ class Printer:
         if self.output is Output.TABLE:
             self.out.print(view.table())
         elif self.output is Output.JSON:
-            self._write(json.dumps(view.data, ensure_ascii=False, indent=2))
+            self._write(_json(view.data, indent=2))
         else:
             for row in view.data if isinstance(view.data, list) else [view.data]:
-                self._write(json.dumps(row, ensure_ascii=False))
+                self._write(_json(row))
 
     def redraw(self, view: View) -> None:
         """Print a result over the one before, on a terminal; below it elsewhere."""
@@ -71,10 +73,18 @@ class Printer:
         self.show(view)
 
     def stream(self, parts: Iterable[bytes], *, field: str | None = None) -> None:
-        """Pass bytes through to stdout as they come; with a `field`, programs get each line as an object."""
+        """Pass bytes through to stdout as they come; with a `field`, programs get each line as an object.
+
+        On a terminal, control characters are shown instead: what a crawl found may hold any.
+        """
         if field is not None and not self.is_for_people:
             for line in _lines(parts):
-                self._write(json.dumps({field: line}, ensure_ascii=False))
+                self._write(_json({field: line}))
+            return
+        if sys.stdout.isatty():
+            for text in visible_parts(parts):
+                sys.stdout.write(text)
+                sys.stdout.flush()
             return
         for part in parts:
             sys.stdout.buffer.write(part)
@@ -82,18 +92,18 @@ class Printer:
 
     def say(self, text: str, *, style: str | None = None) -> None:
         """Talk to the operator, on stderr."""
-        self.err.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+        self.err.print(visible(text), style=style, markup=False, highlight=False, soft_wrap=True)
 
     def error(self, described: dict[str, Any], *, has_result: bool = False) -> None:
         """Tell an error: on stderr for people, as an object on stdout for programs that got no result yet."""
         if not self.is_for_people and not has_result:
-            self._write(json.dumps({"error": described}, ensure_ascii=False))
+            self._write(_json({"error": described}))
             return
         self.err.print("error:", style="bold red", end=" ")
-        self.err.print(described["message"], markup=False, highlight=False, soft_wrap=True)
+        self.err.print(visible(described["message"]), markup=False, highlight=False, soft_wrap=True)
         if described["hint"]:
             self.err.print("hint:", style="bold", end=" ")
-            self.err.print(described["hint"], markup=False, highlight=False, soft_wrap=True)
+            self.err.print(visible(described["hint"]), markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager
     def live(self, draw: Callable[[], RenderableType]) -> Iterator[None]:
@@ -123,6 +133,11 @@ class Printer:
         sys.stdout.flush()
 
 
+def _json(value: Any, *, indent: int | None = None) -> str:
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    return harmless_json(json.dumps(value, ensure_ascii=not is_utf8, indent=indent))
+
+
 def _lines(parts: Iterable[bytes]) -> Iterator[str]:
     rest = b""
     for part in parts:
@@ -136,5 +151,7 @@ def _console(*, is_err: bool) -> Console:
     from rich.console import Console
 
     stream = sys.stderr if is_err else sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter shows its number
     width = None if stream.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH
     return Console(stderr=is_err, width=width, highlight=False, emoji=False)

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolkit.cli.errors import described
+from toolkit.cli.errors import INTERRUPTED, ExitCode, described
 from toolkit.cli.printer import Output, Printer
 from toolkit.model.errors import CrawlctlError, InventoryMissingError, ProjectError
 from toolkit.model.hosts import Host
@@ -98,6 +98,13 @@ class Session:
         code, description = described(error)
         self.printer.error(description, has_result=True)
         return typer.Exit(int(code))
+
+    def interrupted(self) -> typer.Exit:
+        """Tell of an interruption beside a result that is on stdout already; raise what this returns."""
+        import typer
+
+        self.printer.error(dict(INTERRUPTED), has_result=True)
+        return typer.Exit(int(ExitCode.INTERRUPTED))
 
     def close(self) -> None:
         """Let go of everything that was opened."""

@@ -132,6 +132,6 @@ def prune_view(pruned: Pruned, *, is_dry_run: bool) -> View:
         "dry_run": is_dry_run,
         "errors": [{"name": node, "error": why} for node, why in pruned.errors],
     }
-    verb = "would be removed" if is_dry_run else "removed"
+    verb = "would be removed" if is_dry_run else "not removed everywhere" if pruned.errors else "removed"
     rows = [(version, verb) for version in pruned.removed] + [(version, "kept") for version in pruned.kept]
     return View(data, lambda: plain_table("VERSION", pruned.project.upper(), rows=rows))

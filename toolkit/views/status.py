@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolkit.model.snapshot import NodeState, NodeStatus, Snapshot
 from toolkit.views.contract import snapshot_object
+from toolkit.views.harmless import visible
 from toolkit.views.view import Styled, View, plain_table
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _screen(snapshot: Snapshot, *, shows_all: bool) -> RenderableType:
     if snapshot.attention:
         parts += [Text(), Text("needs attention", style="bold yellow")]
         for each in snapshot.attention:
-            parts.append(Text(f"  {each.message}" + (f"  → {each.command}" if each.command else "")))
+            parts.append(Text(visible(f"  {each.message}" + (f"  → {each.command}" if each.command else ""))))
     return Group(*parts)
 
 
@@ -56,7 +57,7 @@ def _summary(snapshot: Snapshot) -> RenderableType:
     nodes = ", ".join(f"{states[state]} {state.value}" for state in NodeState if states[state])
     jobs = ", ".join(f"{snapshot.total(count)} {count}" for count in ("pending", "running", "finished"))
     active = ", ".join(f"{project} {version}" for project, version in sorted(snapshot.active.items()))
-    return Text(f"nodes     {nodes or 'none'}\njobs      {jobs}\nactive    {active or 'no release yet'}")
+    return Text(f"nodes     {nodes or 'none'}\njobs      {jobs}\nactive    {visible(active) or 'no release yet'}")
 
 
 def _nodes_table(snapshot: Snapshot, nodes: Sequence[NodeStatus]) -> Table:

@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from toolkit.views.harmless import visible
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
+    from rich.text import Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +34,15 @@ def plain_table(*columns: str, rows: Sequence[Sequence[object]], right: Sequence
     return table
 
 
-def cell(value: object) -> str:
-    """Show one value; text is escaped, since names from outside may hold what rich takes for markup."""
-    from rich.markup import escape
+def cell(value: object) -> Text:
+    """Show one value as it is: neither as markup nor as commands to the terminal."""
+    from rich.text import Text
 
     if value is None:
-        return "[dim]-[/dim]"
+        return Text("-", style="dim")
     if isinstance(value, Styled):
-        return f"[{value.style}]{escape(value.text)}[/]"
-    return escape(str(value))
+        return Text(visible(value.text), style=value.style)
+    return Text(visible(str(value)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,289 @@
+"""How results are shown: the JSON contract by name, and tables that fit."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from toolkit.cluster.cancel import Cancelled
+from toolkit.cluster.schedule import Placed
+from toolkit.model.errors import NodeTimeoutError
+from toolkit.model.hosts import Host, Secret
+from toolkit.model.jobs import Job, JobState
+from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, VersionName
+from toolkit.model.outcomes import Outcome, Outcomes
+from toolkit.model.releases import DeployResult, NodeResult, Pruned
+from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
+from toolkit.views.contract import host_row, job_row, time_text
+from toolkit.views.jobs import (
+    MIN_ID_CHARS,
+    age_text,
+    cancelled_view,
+    duration_text,
+    job_view,
+    jobs_view,
+    scheduled_view,
+    span_text,
+    unique_length,
+)
+from toolkit.views.local import hosts_view
+from toolkit.views.rollouts import deploy_view, plan_view, prune_view, steps_table
+from toolkit.views.status import MAX_ROWS, status_view, worth_showing
+from toolkit.views.view import Styled, View, cell, plain_table
+
+NOW = datetime(2026, 11, 21, 7, 0, tzinfo=UTC)
+NASTY = "\x1b[2J[red]bold[/red]\x9b"
+JOB_FIELDS = [
+    *("id", "project", "spider", "version", "state", "node", "args", "settings", "priority"),
+    *("scheduled_at", "started_at", "ended_at", "finish_reason", "pages", "items", "errors"),
+]
+
+
+def a_job(**more: Any) -> Job:
+    plain = Job(JobId("0123456789abcdef"), ProjectName("shop"), SpiderName("books"), JobState.PENDING)
+    return replace(plain, **more)
+
+
+def a_status(name: str, **more: Any) -> NodeStatus:
+    projects = {ProjectName("shop"): (VersionName("v1"),)}
+    plain = NodeStatus(NodeName(name), "a:1", NodeState.LIVE, pending=0, running=0, finished=0, projects=projects)
+    return replace(plain, **more)
+
+
+def a_result(node: str, *, ok: bool = True) -> NodeResult:
+    return NodeResult(NodeName(node), ok, "done" if ok else "upload", 0.5, 2 if ok else None, None if ok else "why")
+
+
+def drawn(view: View, *, width: int = 200) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width, force_terminal=True, color_system=None).print(view.table())
+    json.dumps(view.data, allow_nan=False)
+    return out.getvalue()
+
+
+# The contract. These names are promised; a test that has to be changed here breaks somebody's script.
+
+
+def test_a_job_has_just_these_fields_and_unknown_ones_are_null() -> None:
+    row = job_row(a_job())
+    assert list(row) == JOB_FIELDS
+    known = {"id": "0123456789abcdef", "project": "shop", "spider": "books", "state": "pending"}
+    assert row == dict.fromkeys(JOB_FIELDS) | known
+
+
+def test_a_jobs_times_are_iso_8601_in_utc() -> None:
+    east = NOW.astimezone(timezone(timedelta(hours=5, minutes=45)))
+    row = job_row(a_job(scheduled_at=east, started_at=NOW + timedelta(microseconds=999_999)))
+    assert (row["scheduled_at"], row["started_at"]) == ("2026-11-21T07:00:00Z", "2026-11-21T07:00:00Z")
+    assert time_text(None) is None
+
+
+def test_a_list_of_jobs_is_a_list() -> None:
+    assert jobs_view([], now=NOW).data == []
+    assert [list(row) for row in jobs_view([a_job()], now=NOW).data] == [JOB_FIELDS]
+
+
+def test_status_has_just_these_fields() -> None:
+    snapshot = Snapshot(NOW, (a_status("a", running=2), a_status("b", pending=3, finished=4)), {}, ())
+    data = status_view(snapshot).data
+    assert {"nodes", "jobs", "attention"} <= set(data)
+    promised = ["name", "address", "state", "kind", "slots", "pending", "running", "finished", "projects"]
+    assert list(data["nodes"][0])[:9] == promised
+    assert data["nodes"][0]["projects"] == {"shop": ["v1"]}
+    assert data["nodes"][0]["kind"] == "stock"
+    assert data["jobs"] == {"pending": 3, "running": 2, "finished": 4}
+
+
+def test_a_nodes_states_are_these_three() -> None:
+    assert [state.value for state in NodeState] == ["live", "unreachable", "unauthorized"]
+
+
+def test_what_was_scheduled_has_just_these_fields() -> None:
+    data = scheduled_view([Placed(a_job(node=NodeName("a"), version=VersionName("v1")))]).data
+    assert data == {
+        "jobs": [
+            {
+                "id": "0123456789abcdef",
+                "project": "shop",
+                "spider": "books",
+                "version": "v1",
+                "node": "a",
+                "state": "pending",
+            }
+        ]
+    }
+
+
+def test_a_deploy_has_just_these_fields() -> None:
+    results = (a_result("a"), a_result("b", ok=False))
+    result = DeployResult(
+        ProjectName("shop"), VersionName("v1"), "aa", is_active=False, is_changed=False, results=results
+    )
+    assert deploy_view(result).data == {
+        "project": "shop",
+        "version": "v1",
+        "digest": "aa",
+        "active": False,
+        "changed": False,
+        "nodes": [
+            {"name": "a", "ok": True, "step": "done", "seconds": 0.5, "spiders": 2, "error": None},
+            {"name": "b", "ok": False, "step": "upload", "seconds": 0.5, "spiders": None, "error": "why"},
+        ],
+    }
+
+
+def test_a_cancellation_has_these_fields() -> None:
+    error = NodeTimeoutError("a", "cancel.json", "no answer")
+    data = cancelled_view([Cancelled(a_job(), JobState.RUNNING, JobState.RUNNING, error)]).data
+    (row,) = data["jobs"]
+    assert list(row)[:3] == ["id", "before", "after"]
+    assert (row["before"], row["after"], row["error"]) == ("running", "running", str(error))
+
+
+def test_no_secret_is_shown_with_a_host() -> None:
+    host = Host(NodeName("a"), username="crawler", password=Secret("let-me-in"))
+    assert host_row(host)["password"] == "***"
+    assert host_row(Host(NodeName("a")))["password"] is None
+    assert "let-me-in" not in json.dumps(host_row(host)) + drawn(hosts_view([host])) + repr(host)
+
+
+# Tables.
+
+
+def test_what_a_node_says_is_shown_and_not_obeyed() -> None:
+    job = a_job(spider=SpiderName(NASTY), node=NodeName(NASTY), finish_reason=NASTY, args={"a": NASTY})
+    error = NodeTimeoutError("a", NASTY, NASTY)
+    attention = (Attention("x", NASTY, command=NASTY),)
+    projects = {ProjectName(NASTY): (VersionName("v1"),)}
+    active = {ProjectName(NASTY): VersionName(NASTY)}
+    nodes = (a_status(NASTY, projects=projects), a_status("b", state=NodeState.UNREACHABLE, error=NASTY))
+    result = DeployResult(
+        ProjectName("shop"),
+        VersionName("v1"),
+        "aa",
+        is_active=True,
+        is_changed=True,
+        results=(a_result(NASTY, ok=False),),
+    )
+    outcomes: Outcomes[str] = Outcomes((Outcome(NodeName(NASTY), None, error),))
+    for view in (
+        jobs_view([job], now=NOW),
+        job_view(job),
+        scheduled_view([Placed(job, error)]),
+        cancelled_view([Cancelled(job, JobState.RUNNING, JobState.RUNNING, error)]),
+        status_view(Snapshot(NOW, nodes, active, attention)),
+        deploy_view(result),
+        plan_view(ProjectName("shop"), VersionName("v1"), "aa", outcomes),
+    ):
+        text = drawn(view)
+        assert "\x1b[2J" not in text
+        assert "\x9b" not in text
+        assert "\\x1b" in text
+        assert "[red]" in text
+
+
+@given(st.text().filter(str.isprintable))
+def test_a_cell_shows_any_text_as_it_is(text: str) -> None:
+    assert cell(text).plain == cell(Styled(text, "red")).plain == text
+
+
+@pytest.mark.parametrize("text", ["[bold]", "a\\", "[/]", "[red", "\\[x]", ":smile:"])
+def test_markup_in_a_name_stays_a_name(text: str) -> None:
+    out = io.StringIO()
+    Console(file=out, width=80, emoji=False).print(plain_table("A", "B", rows=[(text, Styled(text, "red"))]))
+    assert out.getvalue().count(text) == 2
+
+
+def test_an_unknown_value_is_a_dash() -> None:
+    assert cell(None).plain == "-"
+    assert cell(0).plain == "0"
+
+
+def test_a_screen_of_three_hundred_nodes_shows_those_in_trouble_and_the_busiest() -> None:
+    nodes = [a_status(f"n{i:03}", running=i) for i in range(300)]
+    nodes[7] = a_status("n007", state=NodeState.UNREACHABLE, error="gone")
+    nodes[9] = a_status("n009", state=NodeState.UNAUTHORIZED, error="no")
+    shown = worth_showing(nodes, most=MAX_ROWS)
+    assert len(shown) == MAX_ROWS
+    assert [node.name for node in shown] == ["n007", "n009", *(f"n{i}" for i in range(277, 300))]
+    text = drawn(status_view(Snapshot(NOW, tuple(nodes), {}, ())))
+    assert "275 more live nodes" in text
+    assert "n100" in drawn(status_view(Snapshot(NOW, tuple(nodes), {}, ()), shows_all=True))
+
+
+def test_a_node_without_the_active_version_is_marked() -> None:
+    active = {ProjectName("shop"): VersionName("v2")}
+    assert "shop (1, behind)" in drawn(status_view(Snapshot(NOW, (a_status("a"),), active, ())))
+
+
+def test_a_prune_that_failed_somewhere_says_of_no_version_that_it_is_removed() -> None:
+    pruned = Pruned(ProjectName("shop"), (VersionName("v1"),), (VersionName("v2"),), ((NodeName("a"), "gone"),))
+    assert "not removed everywhere" in drawn(prune_view(pruned, is_dry_run=False))
+    assert "not removed everywhere" not in drawn(prune_view(replace(pruned, errors=()), is_dry_run=False))
+    assert "would be removed" in drawn(prune_view(replace(pruned, errors=()), is_dry_run=True))
+
+
+def test_a_rollout_under_way_fits_a_screen() -> None:
+    order = [NodeName(f"n{i}") for i in range(500)]
+    table = steps_table(order, dict.fromkeys(order, "upload"), {NodeName("n0"): a_result("n0", ok=False)})
+    assert table.row_count <= 15
+    assert table.caption == "1 of 500 done, 1 failed"
+
+
+# Short ids and spans.
+
+
+@given(st.sets(st.text("0123456789abcdef", min_size=1, max_size=20), max_size=30))
+def test_shown_ids_differ_and_are_no_longer_than_needed(ids: set[str]) -> None:
+    length = unique_length(ids)
+    assert len({each[:length] for each in ids}) == len(ids)
+    assert length >= MIN_ID_CHARS
+    if length > MIN_ID_CHARS:
+        assert len({each[: length - 1] for each in ids}) < len(ids)
+
+
+def test_the_same_id_twice_does_not_make_it_longer() -> None:
+    assert unique_length(["aaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaa"]) == MIN_ID_CHARS
+    assert unique_length([]) == MIN_ID_CHARS
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "0s"),
+        (0, "0s"),
+        (59.9, "59s"),
+        (60, "1m00s"),
+        (3599, "59m59s"),
+        (3600, "1h00m"),
+        (86_399, "23h59m"),
+        (86_400, "1d"),
+        (86_400 * 2 + 5, "2d"),
+        (86_400 * 1000, "1000d"),
+    ],
+)
+def test_a_span_is_shown_in_its_largest_unit_and_the_next(seconds: float, text: str) -> None:
+    assert span_text(seconds) == text
+
+
+@given(st.floats(0, 1e9))
+def test_a_span_is_short(seconds: float) -> None:
+    assert len(span_text(seconds)) <= 6
+
+
+def test_a_running_job_has_run_until_now_and_an_ended_one_until_its_end() -> None:
+    started = NOW - timedelta(minutes=5)
+    assert duration_text(a_job(), now=NOW) is None
+    assert duration_text(a_job(started_at=started, state=JobState.RUNNING), now=NOW) == "5m00s"
+    assert duration_text(a_job(started_at=started, state=JobState.LOST), now=NOW) is None
+    ended = a_job(started_at=started, ended_at=started + timedelta(seconds=9), state=JobState.FINISHED)
+    assert duration_text(ended, now=NOW) == "9s"
+    assert age_text(None, now=NOW) is None
