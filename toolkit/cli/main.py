@@ -66,6 +66,11 @@ def _parsed(argv: Sequence[str], printer: Printer) -> int:
         code: Any = typer.main.get_command(app)(list(argv) or ["--help"], prog_name="crawlctl", standalone_mode=False)
     except typer.Abort:
         raise KeyboardInterrupt from None
+    except SystemExit as ended:
+        # Parser and printer make an end of their own, with code 1, of a pipe whose reader has gone.
+        if isinstance(ended.__context__, BrokenPipeError):
+            raise ended.__context__ from None
+        raise
     except Exception as error:
         if (told := _usage_error(error)) is None:
             raise
