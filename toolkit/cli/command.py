@@ -74,6 +74,9 @@ def command(
             session = Session(GlobalOptions(inventory or before.inventory, output or before.output))
             try:
                 function(session, **options)
+            except KeyboardInterrupt:
+                # Told here, since the parser would make a silent end of it.
+                raise session.interrupted() from None
             finally:
                 session.close()
 

@@ -36,6 +36,7 @@ class Printer:
 
     def __init__(self, output: Output = Output.TABLE) -> None:
         self.output = output
+        self.has_shown = False
 
     @cached_property
     def out(self) -> Console:
@@ -58,6 +59,7 @@ class Printer:
 
     def show(self, view: View) -> None:
         """Print one result."""
+        self.has_shown = True
         if self.output is Output.TABLE:
             self.out.print(view.table())
         elif self.output is Output.JSON:
@@ -77,6 +79,7 @@ class Printer:
 
         On a terminal, control characters are shown instead: what a crawl found may hold any.
         """
+        self.has_shown = True
         if field is not None and not self.is_for_people:
             for line in _lines(parts):
                 self._write(_json({field: line}))

@@ -100,10 +100,10 @@ class Session:
         return typer.Exit(int(code))
 
     def interrupted(self) -> typer.Exit:
-        """Tell of an interruption beside a result that is on stdout already; raise what this returns."""
+        """Tell of an interruption, beside the result if one is on stdout already; raise what this returns."""
         import typer
 
-        self.printer.error(dict(INTERRUPTED), has_result=True)
+        self.printer.error(dict(INTERRUPTED), has_result=self.printer.has_shown)
         return typer.Exit(int(ExitCode.INTERRUPTED))
 
     def close(self) -> None:
