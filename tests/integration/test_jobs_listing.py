@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from toolkit.cluster.waiting import wait_for
 from toolkit.model.errors import NotFoundError, UsageError
 from toolkit.model.jobs import Job, JobFilter, JobState
 from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, VersionName
-from toolkit.store.interfaces import Store
+from toolkit.store.interfaces import JobStore, Store
 from toolkit.store.open import open_store
 
 ODD = ProjectName("odd")
@@ -156,6 +157,44 @@ def test_a_cancelled_job_is_cancelled_and_stays_so(node: ScrapydNode, nodes: Nod
     assert look(nodes, store, job.id).state is JobState.CANCELLED
     (again,) = cancel(nodes, store.jobs, [look(nodes, store, job.id)], grace_s=10, now=store.now())
     assert (again.before, again.after) == (JobState.CANCELLED, JobState.CANCELLED)
+
+
+class Late:
+    """A store whose reader is slow: after its first answer, somebody else has cancelled all jobs."""
+
+    def __init__(self, nodes: Nodes, records: JobStore, now: datetime) -> None:
+        self._nodes = nodes
+        self._records = records
+        self._now = now
+
+    def unfinished(self) -> Sequence[Job]:
+        """Return what was true before the cancellation."""
+        before = self._records.unfinished()
+        cancel(self._nodes, self._records, before, grace_s=0, now=self._now)
+        return before
+
+    def recent(self, wanted: JobFilter, *, limit: int) -> Sequence[Job]:
+        """Return nothing."""
+        del wanted, limit
+        return ()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._records, name)
+
+
+def test_a_job_that_somebody_cancels_while_it_is_looked_at_is_cancelled(
+    node: ScrapydNode, nodes: Nodes, store: Store
+) -> None:
+    job = start(nodes, store, sleep_s="600", lines="300")
+    running_process(node, nodes, job)
+    records: JobStore = Late(nodes, store.jobs, store.now())  # type: ignore[assignment] # it passes the rest on
+    found = list_jobs(nodes, records, JobFilter(), now=store.now())
+    assert [each.state for each in found.jobs if each.id == job.id] == [JobState.CANCELLED]
+    (waited,) = waited_for(nodes, store, replace(job, state=JobState.RUNNING))
+    assert waited.state is JobState.CANCELLED
+    record = store.jobs.get(job.id)
+    assert record is not None
+    assert record.state is JobState.CANCELLED
 
 
 def test_a_short_timeout_of_a_node_cuts_no_grace(node: ScrapydNode, store: Store, tmp_path: Path) -> None:

@@ -83,8 +83,7 @@ def refresh(nodes: Nodes, records: JobStore, jobs: Sequence[Job], *, now: dateti
     """Bring known jobs up to date with their nodes and logs; only their own nodes are asked."""
     alive = nodes.only({job.node for job in jobs if job.node and not job.state.is_final})
     listed = alive.ask(ScrapydNode.jobs)
-    # Read anew, and after the nodes: only the record tells that somebody cancelled a job meanwhile.
-    known = {job.id: job for job in jobs} | dict(records.get_many([job.id for job in jobs]))
+    known = {job.id: job for job in jobs}
     merged = merge(known, listed)
     return _up_to_date(nodes, records, [merged[job.id] for job in jobs], known, listed, now=now)
 
@@ -123,6 +122,10 @@ def _up_to_date(
 
     Counts of a running job are not worth a write: they are read anew while its node answers.
     """
+    moved = [job.id for job in jobs if job.state is not known.get(job.id, job).state]
+    # Read anew, and after the nodes: only the record tells that somebody cancelled a job meanwhile.
+    latest = records.get_many(moved) if moved else {}
+    jobs = [_as_recorded(job, latest.get(job.id)) for job in jobs]
     told = update_from_logs(nodes, jobs, times=_local_times(listed))
     fresh = [
         record if (record := known.get(job.id)) is not None and is_being_sent(record, job, now=now) else job
@@ -131,6 +134,12 @@ def _up_to_date(
     changed = [job for job in fresh if known.get(job.id, job) != job]
     records.update([job for job in changed if job.state.is_final or job.state is not known[job.id].state])
     return fresh
+
+
+def _as_recorded(job: Job, record: Job | None) -> Job:
+    if record is None:
+        return job
+    return record if record.state.is_final else replace(job, cancel_requested_at=record.cancel_requested_at)
 
 
 def _facts(node: ScrapydNode, job: Job) -> LogFacts | None:
