@@ -20,6 +20,7 @@ from support.faulty_server import Fault, FaultProxy, FaultyNode
 from support.raw_http import RawServer, Request, answer_bytes, json_bytes
 from support.require import require
 from support.scrapyd_node import ScrapydNode
+from urllib3.util import wait_for_read
 
 from toolkit.cluster import transport
 from toolkit.cluster.scrapyd import ScrapydNode as Door
@@ -349,6 +350,8 @@ def test_a_kept_connection_that_the_node_dropped_is_replaced(endpoint: str) -> N
         door = door_at(server.port)
         for _ in range(5):
             CALLS[endpoint](door)
+            for connection in door.transport._pool.pool.queue:  # type: ignore[union-attr] # it is open
+                assert connection is None or connection.is_closed or wait_for_read(connection.sock, timeout=5)
     assert server.calls == {endpoint: 5}
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -160,17 +159,16 @@ def test_a_cancelled_job_is_cancelled_and_stays_so(node: ScrapydNode, nodes: Nod
 
 
 class Late:
-    """A store whose reader is slow: after its first answer, somebody else has cancelled all jobs."""
+    """A store whose reader is slow: after its first answer, something else happens."""
 
-    def __init__(self, nodes: Nodes, records: JobStore, now: datetime) -> None:
-        self._nodes = nodes
+    def __init__(self, records: JobStore, meanwhile: Callable[[], None]) -> None:
         self._records = records
-        self._now = now
+        self._meanwhile = meanwhile
 
     def unfinished(self) -> Sequence[Job]:
-        """Return what was true before the cancellation."""
+        """Return what was true before."""
         before = self._records.unfinished()
-        cancel(self._nodes, self._records, before, grace_s=0, now=self._now)
+        self._meanwhile()
         return before
 
     def recent(self, wanted: JobFilter, *, limit: int) -> Sequence[Job]:
@@ -187,9 +185,18 @@ def test_a_job_that_somebody_cancels_while_it_is_looked_at_is_cancelled(
 ) -> None:
     job = start(nodes, store, sleep_s="600", lines="300")
     running_process(node, nodes, job)
-    records: JobStore = Late(nodes, store.jobs, store.now())  # type: ignore[assignment] # it passes the rest on
+
+    def cancel_it() -> None:
+        store.jobs.update([replace(job, cancel_requested_at=store.now())])
+        node.kill_spiders()
+        door = nodes[NodeName(node.name)]
+        wait_until(lambda: door.state_of(job.id) is JobState.FINISHED, deadline_s=20, what="its end")
+
+    records: JobStore = Late(store.jobs, cancel_it)  # type: ignore[assignment] # it passes the rest on
     found = list_jobs(nodes, records, JobFilter(), now=store.now())
-    assert [each.state for each in found.jobs if each.id == job.id] == [JobState.CANCELLED]
+    assert [(each.state, each.finish_reason) for each in found.jobs if each.id == job.id] == [
+        (JobState.CANCELLED, "killed")
+    ]
     (waited,) = waited_for(nodes, store, replace(job, state=JobState.RUNNING))
     assert waited.state is JobState.CANCELLED
     record = store.jobs.get(job.id)
