@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
+import psutil
 from support.processes import quiet_environment
 
 COMMAND_TIMEOUT_S = 300.0
+QUIET_FOR_S = 0.5
+QUIET_PERCENT = 8.0
 _SHOWN_CHARS = 800
 _NAMED = ("crawlctl", "scrapy", "scrapyd", "scrapyd-client", "python-scrapyd-api")
 
@@ -47,9 +50,13 @@ class Comparison:
 
 
 class Commands:
-    """Starts commands from one folder's environment and times them; a failing one ends the benchmark."""
+    """Starts commands from one folder's environment and times them; a failing one ends the benchmark.
 
-    def __init__(self, home: Path) -> None:
+    On a machine that others use too, each command waits until the processor is idle, at most `patience_s` seconds.
+    """
+
+    def __init__(self, home: Path, *, patience_s: float = 0.0) -> None:
+        self._patience_s = patience_s
         home.mkdir(parents=True, exist_ok=True)
         self._env = {name: text for name, text in quiet_environment(home).items() if not name.startswith("PYTHON")}
 
@@ -64,6 +71,7 @@ class Commands:
             AssertionError: it ended with another exit code; the message shows the end of what it said.
 
         """
+        self._wait_for_quiet()
         began = time.perf_counter()
         done = subprocess.run(
             [os.fspath(part) for part in command],
@@ -79,6 +87,11 @@ class Commands:
         said = f"{' '.join(map(str, command))} ended with {done.returncode}:\n{(out + err)[-_SHOWN_CHARS:]}"
         assert done.returncode == exit_code, said
         return took, out
+
+    def _wait_for_quiet(self) -> None:
+        ends_at = time.monotonic() + self._patience_s
+        while time.monotonic() < ends_at and psutil.cpu_percent(QUIET_FOR_S) > QUIET_PERCENT:
+            pass
 
 
 def program(name: str) -> Path:

@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows: list[Comparison] = []
     for name in given.parts or PARTS:
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-            commands = Commands(Path(folder) / "home")
+            commands = Commands(Path(folder) / "home", patience_s=given.patience_s)
             found = PARTS[name](commands, Path(folder) / name, sizes)
         sys.stderr.write(table(found) + "\n\n")
         rows += found
@@ -111,6 +111,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="small sizes, one run each: does it all still work?")
     parser.add_argument("--repeats", type=int, default=FULL.repeats, help="runs of each command; the median counts")
     parser.add_argument("--stock-runs", type=int, default=FULL.stock_runs, help="runs of `scrapyd-deploy -a` (51 s)")
+    parser.add_argument(
+        "--patience-s",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="wait so long for an idle machine before each command",
+    )
     parser.add_argument("parts", nargs="*", metavar="PART", type=_part, help=f"only these of: {', '.join(PARTS)}")
     return parser
 
