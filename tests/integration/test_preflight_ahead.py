@@ -20,13 +20,14 @@ from toolkit.rollout.egg import build_egg
 from toolkit.rollout.preflight import Preflight, list_spiders
 
 HERE = Path(sys.executable)
+PLAIN = {name: text for name, text in os.environ.items() if name != "VIRTUAL_ENV"}
 
 
 @pytest.fixture
 def ahead(monkeypatch: pytest.MonkeyPatch) -> Iterator[psutil.Process]:
     """Give the process that loads Scrapy ahead; a trial that starts another one fails."""
     known = _children()
-    with scrapy_loading_ahead({}):
+    with scrapy_loading_ahead(PLAIN):
         (waiting,) = _children() - known
         with monkeypatch.context() as patch:
             patch.setattr(preflight_module.Preflight, "_new", _must_not_start)
@@ -71,14 +72,14 @@ def test_a_module_of_the_egg_comes_before_one_of_that_name_which_was_loaded(tmp_
 
 def test_another_python_than_the_foreseen_one_is_started_anew(tmp_path: Path) -> None:
     egg = build_egg(write_project(tmp_path))
-    with scrapy_loading_ahead({"VIRTUAL_ENV": str(tmp_path / "gone")}), Preflight(egg, python=HERE) as begun:
+    with scrapy_loading_ahead({**PLAIN, "VIRTUAL_ENV": str(tmp_path / "gone")}), Preflight(egg, python=HERE) as begun:
         assert begun.spiders() == ("books",)
 
 
 def test_one_that_died_meanwhile_is_replaced(tmp_path: Path) -> None:
     egg = build_egg(write_project(tmp_path))
     known = _children()
-    with scrapy_loading_ahead({}):
+    with scrapy_loading_ahead(PLAIN):
         (waiting,) = _children() - known
         waiting.kill()
         wait_until(lambda: waiting.status() == psutil.STATUS_ZOMBIE, deadline_s=10, what="its end")
@@ -87,7 +88,7 @@ def test_one_that_died_meanwhile_is_replaced(tmp_path: Path) -> None:
 
 def test_nothing_is_left_of_one_that_was_not_needed() -> None:
     known = _children()
-    with scrapy_loading_ahead({}):
+    with scrapy_loading_ahead(PLAIN):
         (waiting,) = _children() - known
     assert not waiting.is_running()
 

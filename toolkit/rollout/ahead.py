@@ -5,7 +5,6 @@ Nothing of the project is loaded ahead, so what the trial finds stays the same.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -27,7 +26,7 @@ def scrapy_loading_ahead(environ: Mapping[str, str]) -> Iterator[None]:
     with ExitStack() as ending:
         waiting: dict[Path, RunningChild] = {}
         with suppress(OSError):  # The trial itself says what is wrong with that Python.
-            child = RunningChild([python, SPIDER_LIST], cwd=Path("/"), env=trial_environ(os.environ), waits=True)
+            child = RunningChild([python, SPIDER_LIST], cwd=Path("/"), env=trial_environ(environ), waits=True)
             waiting[python] = ending.enter_context(child)
         token = _WAITING.set(waiting)
         ending.callback(_WAITING.reset, token)
