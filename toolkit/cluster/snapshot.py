@@ -52,7 +52,7 @@ def take_snapshot(nodes: Nodes, known: Remembered) -> Snapshot:
     attention = find_attention(statuses, versions, without_password=_open_nodes(nodes, outcomes), just_scheduled=fresh)
     if known.error is not None:
         attention.insert(0, Attention("store", known.error.message, command=known.error.hint))
-    return Snapshot(known.now, statuses, versions, tuple(attention))
+    return Snapshot(known.now, statuses, versions, tuple(attention), is_store_away=known.error is not None)
 
 
 def find_attention(

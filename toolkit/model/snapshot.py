@@ -52,6 +52,7 @@ class Snapshot:
     nodes: tuple[NodeStatus, ...]
     active: Mapping[ProjectName, VersionName]
     attention: tuple[Attention, ...]
+    is_store_away: bool = False
 
     def total(self, count: str) -> int:
         """Add up `pending`, `running` or `finished` over the nodes that answered."""

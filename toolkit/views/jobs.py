@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from toolkit.cluster.cancel import Cancelled
 from toolkit.cluster.schedule import Placed
 from toolkit.model.jobs import Job, JobState
 from toolkit.views.contract import job_row, scheduled_row
-from toolkit.views.view import Styled, View, plain_table
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from toolkit.views.view import FittedTable, Styled, View, plain_table
 
 MIN_ID_CHARS = 7
+JOBS_SPARE = ("PROJECT", "AGE", "ERRORS", "TOOK", "REASON")
 STYLES = {
     JobState.PENDING: "yellow",
     JobState.RUNNING: "cyan",
@@ -33,7 +30,7 @@ def jobs_view(jobs: Sequence[Job], *, now: datetime) -> View:
     return View([job_row(job) for job in jobs], lambda: jobs_table(jobs, now=now))
 
 
-def jobs_table(jobs: Sequence[Job], *, now: datetime) -> Table:
+def jobs_table(jobs: Sequence[Job], *, now: datetime) -> FittedTable:
     """Lay out one row a job, its id as short as it can be typed."""
     chars = unique_length([job.id for job in jobs])
     rows = [
@@ -53,7 +50,7 @@ def jobs_table(jobs: Sequence[Job], *, now: datetime) -> Table:
         for job in jobs
     ]
     columns = ("JOB", "PROJECT", "SPIDER", "STATE", "NODE", "AGE", "TOOK", "PAGES", "ITEMS", "ERRORS", "REASON")
-    return plain_table(*columns, rows=rows, right=("AGE", "TOOK", "PAGES", "ITEMS", "ERRORS"))
+    return plain_table(*columns, rows=rows, right=("AGE", "TOOK", "PAGES", "ITEMS", "ERRORS"), spare=JOBS_SPARE)
 
 
 def job_view(job: Job) -> View:
@@ -79,7 +76,12 @@ def scheduled_view(placed: Sequence[Placed]) -> View:
         )
         for each in placed
     ]
-    return View(data, lambda: plain_table("JOB", "PROJECT", "SPIDER", "VERSION", "NODE", "STATE", rows=rows))
+    return View(
+        data,
+        lambda: plain_table(
+            "JOB", "PROJECT", "SPIDER", "VERSION", "NODE", "STATE", rows=rows, spare=("PROJECT", "VERSION")
+        ),
+    )
 
 
 def cancelled_view(cancelled: Sequence[Cancelled]) -> View:

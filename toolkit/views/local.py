@@ -36,7 +36,7 @@ def servers_view(outcomes: Outcomes[LocalProcess]) -> View:
         )
         for row in data
     ]
-    return View({"servers": data}, lambda: plain_table("SERVER", "ACTION", "ADDRESS", "PID", "", rows=rows))
+    return View({"servers": data}, lambda: plain_table("SERVER", "ACTION", "ADDRESS", "PID", "NOTE", rows=rows))
 
 
 def hosts_view(hosts: Sequence[Host]) -> View:
@@ -59,7 +59,10 @@ def host_details_view(hosts: Sequence[Host]) -> View:
     """Show every variable of each host, secrets masked."""
     data = [host_row(host) for host in hosts]
     rows = [
-        (row["name"] if at == 0 else "", key, row[key]) for row in data for at, key in enumerate(row) if key != "name"
+        (row["name"] if key == "address" else "", key, _written(value))
+        for row in data
+        for key, value in row.items()
+        if key != "name"
     ]
     return View(data, lambda: plain_table("HOST", "VARIABLE", "VALUE", rows=rows))
 
@@ -81,3 +84,10 @@ def checked_view(inventory: Inventory) -> View:
         ("redis", "yes" if inventory.redis else "none: releases and job records stay on this machine"),
     ]
     return View(data, lambda: plain_table("INVENTORY", "", rows=rows))
+
+
+def _written(value: object) -> object:
+    """Write what a host has several of as `key=value` pairs, or as a list."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={item}" for key, item in value.items() if item is not None) or None
+    return ", ".join(map(str, value)) or None if isinstance(value, list) else value

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.outcomes import Outcomes
 from toolkit.model.releases import DeployResult, NodeResult, Pruned, Release, Rollout
 from toolkit.views.contract import node_result_row, release_row, rollout_row, time_text
-from toolkit.views.view import Styled, View, plain_table
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from toolkit.views.view import FittedTable, Styled, View, plain_table
 
 SHORT_DIGEST = 12
 
@@ -30,7 +27,7 @@ def deploy_view(result: DeployResult) -> View:
     return View(data, lambda: results_table(result.results))
 
 
-def results_table(results: Sequence[NodeResult]) -> Table:
+def results_table(results: Sequence[NodeResult]) -> FittedTable:
     """Lay out one row a node."""
     rows = [
         (
@@ -43,10 +40,22 @@ def results_table(results: Sequence[NodeResult]) -> Table:
         )
         for each in results
     ]
-    return plain_table("NODE", "RESULT", "STEP", "SECONDS", "SPIDERS", "WHY", rows=rows, right=("SECONDS", "SPIDERS"))
+    return plain_table(
+        "NODE",
+        "RESULT",
+        "STEP",
+        "SECONDS",
+        "SPIDERS",
+        "WHY",
+        rows=rows,
+        right=("SECONDS", "SPIDERS"),
+        spare=("SECONDS",),
+    )
 
 
-def steps_table(order: Sequence[NodeName], steps: Mapping[NodeName, str], done: Mapping[NodeName, NodeResult]) -> Table:
+def steps_table(
+    order: Sequence[NodeName], steps: Mapping[NodeName, str], done: Mapping[NodeName, NodeResult]
+) -> FittedTable:
     """Lay out a rollout under way: the nodes that are at work first, as many as a screen takes."""
     at_work = [name for name in order if name in steps and name not in done]
     failed = [name for name in order if name in done and not done[name].ok]
@@ -101,7 +110,12 @@ def releases_view(entries: Sequence[tuple[Release, bool, Sequence[NodeName]]]) -
         for release, active, nodes in entries
     ]
     columns = ("PROJECT", "VERSION", "STATE", "DIGEST", "REVISION", "SPIDERS", "MADE", "BY", "NODES")
-    return View(data, lambda: plain_table(*columns, rows=rows, right=("SPIDERS", "NODES")))
+    return View(
+        data,
+        lambda: plain_table(
+            *columns, rows=rows, right=("SPIDERS", "NODES"), spare=("BY", "DIGEST", "REVISION", "SPIDERS")
+        ),
+    )
 
 
 def history_view(entries: Sequence[Rollout]) -> View:
@@ -120,7 +134,9 @@ def history_view(entries: Sequence[Rollout]) -> View:
         for entry in entries
     ]
     columns = ("AT", "WHAT", "PROJECT", "VERSION", "RESULT", "BY", "NODES", "WHY")
-    return View([rollout_row(entry) for entry in entries], lambda: plain_table(*columns, rows=rows))
+    return View(
+        [rollout_row(entry) for entry in entries], lambda: plain_table(*columns, rows=rows, spare=("BY", "PROJECT"))
+    )
 
 
 def prune_view(pruned: Pruned, *, is_dry_run: bool) -> View:
@@ -134,4 +150,4 @@ def prune_view(pruned: Pruned, *, is_dry_run: bool) -> View:
     }
     verb = "would be removed" if is_dry_run else "not removed everywhere" if pruned.errors else "removed"
     rows = [(version, verb) for version in pruned.removed] + [(version, "kept") for version in pruned.kept]
-    return View(data, lambda: plain_table("VERSION", pruned.project.upper(), rows=rows))
+    return View(data, lambda: plain_table("VERSION", "RESULT", rows=rows))

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from toolkit.model.snapshot import NodeState, NodeStatus, Snapshot
 from toolkit.views.contract import snapshot_object
 from toolkit.views.harmless import visible
-from toolkit.views.view import Styled, View, plain_table
+from toolkit.views.view import FittedTable, Styled, View, plain_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
 MAX_ROWS = 25
 STYLES = {NodeState.LIVE: "green", NodeState.UNREACHABLE: "red", NodeState.UNAUTHORIZED: "yellow"}
 MAX_PROJECTS = 3
+MAX_ERROR_CHARS = 100
+SPARE = ("KIND", "SLOTS", "ADDRESS", "FINISHED")
 
 
 def status_view(snapshot: Snapshot, *, shows_all: bool = False) -> View:
@@ -42,7 +43,9 @@ def _screen(snapshot: Snapshot, *, shows_all: bool) -> RenderableType:
     nodes = snapshot.nodes if shows_all else worth_showing(snapshot.nodes, most=MAX_ROWS)
     parts: list[RenderableType] = [_summary(snapshot), Text(), _nodes_table(snapshot, nodes)]
     if len(nodes) < len(snapshot.nodes):
-        parts.append(Text(f"… and {len(snapshot.nodes) - len(nodes)} more live nodes; --all shows them", style="dim"))
+        shown = {node.name for node in nodes}
+        rest = _counted(node.state for node in snapshot.nodes if node.name not in shown)
+        parts.append(Text(f"… and {len(snapshot.nodes) - len(nodes)} more ({rest}); --all shows them", style="dim"))
     if snapshot.attention:
         parts += [Text(), Text("needs attention", style="bold yellow")]
         for each in snapshot.attention:
@@ -53,14 +56,19 @@ def _screen(snapshot: Snapshot, *, shows_all: bool) -> RenderableType:
 def _summary(snapshot: Snapshot) -> RenderableType:
     from rich.text import Text
 
-    states = Counter(node.state for node in snapshot.nodes)
-    nodes = ", ".join(f"{states[state]} {state.value}" for state in NodeState if states[state])
+    nodes = _counted(node.state for node in snapshot.nodes)
     jobs = ", ".join(f"{snapshot.total(count)} {count}" for count in ("pending", "running", "finished"))
     active = ", ".join(f"{project} {version}" for project, version in sorted(snapshot.active.items()))
-    return Text(f"nodes     {nodes or 'none'}\njobs      {jobs}\nactive    {visible(active) or 'no release yet'}")
+    none = "unknown, since the store cannot be asked" if snapshot.is_store_away else "no release yet"
+    return Text(f"nodes     {nodes or 'none'}\njobs      {jobs}\nactive    {visible(active) or none}")
 
 
-def _nodes_table(snapshot: Snapshot, nodes: Sequence[NodeStatus]) -> Table:
+def _counted(states: Iterable[NodeState]) -> str:
+    counts = Counter(states)
+    return ", ".join(f"{counts[state]} {state.value}" for state in NodeState if counts[state])
+
+
+def _nodes_table(snapshot: Snapshot, nodes: Sequence[NodeStatus]) -> FittedTable:
     rows = [
         (
             node.name,
@@ -71,12 +79,12 @@ def _nodes_table(snapshot: Snapshot, nodes: Sequence[NodeStatus]) -> Table:
             node.pending,
             node.running,
             node.finished,
-            _holdings(snapshot, node) if node.state is NodeState.LIVE else node.error,
+            _holdings(snapshot, node) if node.state is NodeState.LIVE else (node.error or "")[:MAX_ERROR_CHARS],
         )
         for node in nodes
     ]
     columns = ("NODE", "ADDRESS", "STATE", "KIND", "SLOTS", "PENDING", "RUNNING", "FINISHED", "PROJECTS")
-    return plain_table(*columns, rows=rows, right=("SLOTS", "PENDING", "RUNNING", "FINISHED"))
+    return plain_table(*columns, rows=rows, right=("SLOTS", "PENDING", "RUNNING", "FINISHED"), spare=SPARE)
 
 
 def _holdings(snapshot: Snapshot, node: NodeStatus) -> str | None:

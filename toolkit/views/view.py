@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from toolkit.views.harmless import visible
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.text import Text
+
+GAP = 2
+MIN_LAST_WIDTH = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +24,57 @@ class View:
     table: Callable[[], RenderableType]
 
 
-def plain_table(*columns: str, rows: Sequence[Sequence[object]], right: Sequence[str] = ()) -> Table:
-    """Lay rows out in columns as the terminal likes them: no lines, a bold head, unknown values as a dash."""
-    from rich.table import Table
+def plain_table(
+    *columns: str, rows: Sequence[Sequence[object]], right: Sequence[str] = (), spare: Sequence[str] = ()
+) -> FittedTable:
+    """Lay rows out in columns as the terminal likes them: no lines, a bold head, unknown values as a dash.
 
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(cell(value) for value in row))
-    return table
+    Where the terminal is too narrow, the `spare` columns are left out, the first named first, until the rest fits;
+    then the last column is folded. Ids, names and versions stay whole, so that they can be copied.
+    """
+    return FittedTable(columns, [[cell(value) for value in row] for row in rows], frozenset(right), tuple(spare))
+
+
+class FittedTable:
+    """A table that decides on its columns when it sees the width that it has."""
+
+    def __init__(
+        self, columns: Sequence[str], rows: Sequence[Sequence[Text]], right: Collection[str], spare: Sequence[str]
+    ) -> None:
+        self.columns = columns
+        self.rows = rows
+        self.caption: str | None = None
+        self._right = right
+        self._spare = spare
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """Give rich the table that fits."""
+        from rich.table import Table
+
+        shown = self.fitting(options.max_width)
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0), caption=self.caption)
+        for at in shown:
+            column, is_last = self.columns[at], at == shown[-1]
+            justify: Literal["left", "right"] = "right" if column in self._right else "left"
+            table.add_column(column, justify=justify, overflow="fold", no_wrap=not is_last)
+        for row in self.rows:
+            table.add_row(*(row[at] for at in shown))
+        yield table
+
+    def fitting(self, width: int) -> list[int]:
+        """Return the places of the columns to show within so many characters."""
+        widths = [
+            max([len(column), *(line.cell_len for row in self.rows for line in row[at].split())])
+            for at, column in enumerate(self.columns)
+        ]
+        # The last column may be folded, down to a width that can still be read.
+        widths[-1] = min(widths[-1], MIN_LAST_WIDTH)
+        shown = list(range(len(self.columns)))
+        for name in self._spare:
+            if sum(widths[at] for at in shown) + GAP * (len(shown) - 1) <= width:
+                break
+            shown.remove(self.columns.index(name))
+        return shown
 
 
 def cell(value: object) -> Text:
