@@ -47,7 +47,7 @@ def add_to(app: typer.Typer) -> None:
     )(deploy)
     command(app, "crawlctl releases", "crawlctl releases shop --history", panel=RELEASES)(releases)
     command(app, "crawlctl rollback", "crawlctl rollback 20261120-101500-9f3c2a1 -p shop", panel=RELEASES)(rollback)
-    command(app, "crawlctl prune --keep 5", "crawlctl prune -p shop --keep 3 --dry-run", panel=RELEASES)(prune)
+    command(app, "crawlctl prune --keep 5", "crawlctl prune -p shop --strays --dry-run", panel=RELEASES)(prune)
 
 
 def build(
@@ -127,7 +127,14 @@ def deploy(
         result = _with_progress(session, nodes, cargo, revision=revision, keep_going=keep_going, steal=steal)
     except InterruptedDeployError as interrupted:
         session.printer.show(deploy_view(interrupted.result))
+        session.printer.say(f"what had been brought was taken back; {cargo.project} is as it was before")
         raise session.interrupted() from None
+    except KeyboardInterrupt:
+        session.printer.say(
+            f"interrupted again, before everything was taken back: {cargo.version} may still be on some nodes; "
+            f"crawlctl prune -p {cargo.project} --strays takes it off"
+        )
+        raise
     session.printer.show(deploy_view(result))
     _conclude(session, result, "deploy")
 
@@ -196,7 +203,11 @@ def prune(
     session: Session,
     keep: Annotated[int, typer.Option(min=1, help="How many of the newest releases stay.")] = 5,
     project: ProjectOption = None,
+    strays: Annotated[
+        bool, typer.Option("--strays", help="Also versions that no release knows, as a killed deploy leaves them.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    steal: StealOption = False,
 ) -> None:
     """Take old releases off the nodes; never the active one, nor one that runs or waits to run."""
     from toolkit.model.errors import NodesFailedError
@@ -204,7 +215,8 @@ def prune(
     from toolkit.views.rollouts import prune_view
 
     name = _project_name(session, project)
-    pruned = take_off(session.nodes(), session.store, name, keep=keep, is_dry_run=dry_run)
+    nodes = session.nodes()
+    pruned = take_off(nodes, session.store, name, keep=keep, takes_strays=strays, is_dry_run=dry_run, steal=steal)
     session.printer.show(prune_view(pruned, is_dry_run=dry_run))
     if pruned.errors:
         why = "; ".join(f"{node}: {error}" for node, error in pruned.errors)
@@ -231,7 +243,7 @@ def _egg(
 
 def _cargo(session: Session, project: ScrapyProject, egg: Egg, version: str | None, tried: Preflight) -> Cargo:
     """Name the egg's version, and wait for its trial to end well: no node is touched before that."""
-    from toolkit.model.names import check_version
+    from toolkit.model.names import check_version, spider_problem
     from toolkit.rollout.deploy import choose_version
     from toolkit.rollout.push import Cargo
 
@@ -239,7 +251,11 @@ def _cargo(session: Session, project: ScrapyProject, egg: Egg, version: str | No
     for name in egg.left_out:
         session.printer.say(f"left out of the egg, since it looks like a secret: {name}", style="yellow")
     chosen = choose_version(session.store, project.name, egg.digest, wanted=wanted)
-    return Cargo(project.name, chosen, egg.content, egg.digest, tried.spiders())
+    spiders = tried.spiders()
+    for spider in spiders:
+        if problem := spider_problem(spider):
+            session.printer.say(f"Scrapyd cannot run the spider {spider!r}: {problem}", style="yellow")
+    return Cargo(project.name, chosen, egg.content, egg.digest, spiders)
 
 
 def _with_progress(
@@ -286,7 +302,8 @@ def _end_by(
     state = ""
     if result is not None:
         stays = f"{' and was undone' if undone else ''}, so the release before stays active"
-        state = ", and it is active on the others" if result.is_active else stays
+        others = ", and it is active on the others" if count < of else ", and it stays active as it was"
+        state = others if result.is_active else stays
     away = [error for error in failures if isinstance(error, (errors.NodeUnreachableError, errors.NodeTimeoutError))]
     if len(away) == of:
         raise session.failed(errors.NothingReachableError(f"{what}: no node could be reached{state}"))

@@ -19,7 +19,8 @@ PatternArgument = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Register these commands."""
-    group = subcommands(app, "inventory", "Check, show and list the inventory's hosts.", panel=CLUSTER)
+    summary = "List the inventory's hosts, as `crawlctl inventory` alone does, check them, or show all of them."
+    group = subcommands(app, "inventory", summary, default="list", panel=CLUSTER)
     command(group, "crawlctl inventory check", "crawlctl inventory check -i staging.yaml")(check)
     command(group, "crawlctl inventory show node-1")(show)
     command(group, "crawlctl inventory list", "crawlctl inventory list 'eu:&big'", name="list")(list_)

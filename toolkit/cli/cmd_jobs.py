@@ -227,6 +227,8 @@ def _pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
         name, mark, value = text.partition("=")
         if not mark or not name:
             raise UsageError(f"{option} {text!r} is not of the form NAME=VALUE")
+        if name in pairs:
+            raise UsageError(f"{option} {name!r} is given twice")
         pairs[name] = value
     return pairs
 

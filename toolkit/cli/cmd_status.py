@@ -11,8 +11,11 @@ from toolkit.cli.command import CLUSTER, OnOption, command
 from toolkit.cli.session import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from toolkit.cluster.nodes import Nodes
     from toolkit.model.errors import StoreUnreachableError
+    from toolkit.model.snapshot import NodeState
     from toolkit.views.view import View
 
 
@@ -42,14 +45,16 @@ def status(
         raise session.failed(store_error)
 
 
-def _look(session: Session, nodes: Nodes, *, shows_all: bool) -> tuple[View, int, StoreUnreachableError | None]:
+def _look(
+    session: Session, nodes: Nodes, *, shows_all: bool
+) -> tuple[View, Sequence[NodeState], StoreUnreachableError | None]:
     from toolkit.cluster.snapshot import recall, take_snapshot
     from toolkit.model.snapshot import NodeState
     from toolkit.views.status import status_view
 
     known = recall(lambda: session.store)
     snapshot = take_snapshot(nodes, known)
-    failed = sum(node.state is not NodeState.LIVE for node in snapshot.nodes)
+    failed = [node.state for node in snapshot.nodes if node.state is not NodeState.LIVE]
     return status_view(snapshot, shows_all=shows_all), failed, known.error
 
 
@@ -61,11 +66,12 @@ def _watch(session: Session, nodes: Nodes, *, every_s: float, shows_all: bool) -
         time.sleep(every_s)
 
 
-def _end_by(session: Session, failed: int, of: int) -> None:
+def _end_by(session: Session, failed: Sequence[NodeState], of: int) -> None:
     from toolkit.model.errors import NodesFailedError, NothingReachableError
+    from toolkit.model.snapshot import NodeState
 
     if failed:
-        kind = NothingReachableError if failed == of else NodesFailedError
-        raise session.failed(
-            kind(f"{failed} of {of} node(s) could not be asked", hint="the table says why, node by node")
-        )
+        away = sum(state is NodeState.UNREACHABLE for state in failed)
+        kind = NothingReachableError if away == of else NodesFailedError
+        what = f"{len(failed)} of {of} node(s) could not be asked"
+        raise session.failed(kind(what, hint="the table says why, node by node"))

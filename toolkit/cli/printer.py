@@ -69,8 +69,11 @@ class Printer:
                 self._write(_json(row))
 
     def redraw(self, view: View) -> None:
-        """Print a result over the one before, on a terminal; below it elsewhere."""
-        if self.is_for_people and self.out.is_terminal:
+        """Print a result over the one before, on a terminal; below it elsewhere, for programs as one line."""
+        if not self.is_for_people:
+            self._write(_json(view.data))
+            return
+        if self.out.is_terminal:
             self.out.clear()
         self.show(view)
 

@@ -47,7 +47,7 @@ class Session:
         Where there is none, the `[deploy]` targets of the closest scrapy.cfg serve as one, and it says so.
         """
         from toolkit.config.inventory import find, load
-        from toolkit.config.paths import state_folder
+        from toolkit.config.paths import state_path
         from toolkit.provision.credentials import with_local_credentials
 
         try:
@@ -56,7 +56,7 @@ class Session:
             if (targets := self._targets()) is None:
                 raise
             return targets
-        return with_local_credentials(inventory, state_folder(inventory.path, os.environ))
+        return with_local_credentials(inventory, state_path(inventory.path, os.environ))
 
     @cached_property
     def state_folder(self) -> Path:

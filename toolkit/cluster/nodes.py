@@ -8,7 +8,7 @@ from typing import TypeVar
 from toolkit.cluster.fanout import fan_out
 from toolkit.cluster.scrapyd import ScrapydNode
 from toolkit.cluster.transport import UPLOAD_PATIENCE
-from toolkit.model.errors import NothingReachableError
+from toolkit.model.errors import NodesFailedError, NodeUnauthorizedError, NothingReachableError
 from toolkit.model.hosts import Host
 from toolkit.model.names import NodeName
 from toolkit.model.outcomes import Outcome, Outcomes
@@ -82,9 +82,12 @@ def require_any(outcomes: Outcomes[T], doing: str) -> None:
 
     Raises:
         NothingReachableError: every node failed; the first one's reason is told.
+        NodesFailedError: they were reached, and every one of them refused our credentials.
 
     """
     if outcomes.each and len(outcomes.failed) == len(outcomes):
         first = outcomes.failed[0].error
         more = f" (and {len(outcomes) - 1} more)" if len(outcomes) > 1 else ""
+        if all(isinstance(outcome.error, NodeUnauthorizedError) for outcome in outcomes):
+            raise NodesFailedError(f"{doing}: {first}{more}", hint="set username and password in the inventory")
         raise NothingReachableError(f"{doing}: no node could be reached: {first}{more}")

@@ -21,7 +21,7 @@ from toolkit.model.errors import (
     UsageError,
 )
 from toolkit.model.jobs import Job, JobState
-from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, VersionName
+from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, VersionName, spider_problem
 from toolkit.store.interfaces import JobStore
 
 MAX_ARGUMENT_BYTES = 100_000
@@ -63,8 +63,9 @@ def check_order(order: Order) -> None:
     """Refuse what would cost a Scrapyd slot for good or be read as something else.
 
     Raises:
-        UsageError: a reserved argument, a NUL byte, what is no text, an argument beyond 100 kB (a process takes 128 kB)
-            or all of them beyond 1 MB (2 MB with its environment), a count or priority that cannot be.
+        UsageError: a spider's name that Scrapyd cannot run, a reserved argument, a NUL byte, what is no text, an
+            argument beyond 100 kB (a process takes 128 kB) or all of them beyond 1 MB (2 MB with its environment), a
+            count or priority that cannot be.
 
     """
     if not 1 <= order.count <= MAX_WORKERS:
@@ -73,6 +74,8 @@ def check_order(order: Order) -> None:
         raise UsageError(f"one id, {order.job_id!r}, cannot serve {order.count} workers")
     if not math.isfinite(order.priority):
         raise UsageError(f"a priority of {order.priority} has no place in a queue: give a number")
+    if problem := spider_problem(order.spider):
+        raise UsageError(f"the spider {order.spider!r} cannot be run by Scrapyd: {problem}", hint="rename the spider")
     for name in order.args:
         if name in RESERVED_ARGUMENTS:
             raise UsageError(

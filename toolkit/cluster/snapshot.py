@@ -29,6 +29,7 @@ class Remembered:
 
     now: datetime
     active: Mapping[ProjectName, Release] = field(default_factory=dict)
+    versions: Mapping[ProjectName, frozenset[VersionName]] = field(default_factory=dict)
     unfinished: Sequence[Job] = ()
     error: StoreUnreachableError | None = None
 
@@ -37,7 +38,11 @@ def recall(open_store: Callable[[], Store]) -> Remembered:
     """Ask the store; one that is away costs the snapshot its releases, never the view of the nodes."""
     try:
         store = open_store()
-        return Remembered(store.now(), store.releases.actives(), store.jobs.unfinished())
+        active = store.releases.actives()
+        # While a rollout is under way, what it has brought is not a release yet, and no stray either.
+        settled = [name for name in active if store.releases.holder(name) is None]
+        versions = {name: frozenset(each.version for each in store.releases.releases(name)) for name in settled}
+        return Remembered(store.now(), active, versions, store.jobs.unfinished())
     except StoreUnreachableError as error:
         return Remembered(datetime.now(UTC), error=error)
 
@@ -50,6 +55,7 @@ def take_snapshot(nodes: Nodes, known: Remembered) -> Snapshot:
     young = (job for job in known.unfinished if job.scheduled_at and known.now - job.scheduled_at < PATIENCE)
     fresh = {job.node for job in young if job.node}
     attention = find_attention(statuses, versions, without_password=_open_nodes(nodes, outcomes), just_scheduled=fresh)
+    attention += find_strays(statuses, known.versions)
     if known.error is not None:
         attention.insert(0, Attention("store", known.error.message, command=known.error.hint))
     return Snapshot(known.now, statuses, versions, tuple(attention), is_store_away=known.error is not None)
@@ -90,6 +96,19 @@ def find_attention(
     idle = (node.name for node in live if node.pending and not node.running)
     if waiting := [name for name in idle if name not in just_scheduled]:
         found.append(_about("waiting", waiting, "has jobs pending and runs none", "crawlctl jobs list --state pending"))
+    return found
+
+
+def find_strays(
+    statuses: Sequence[NodeStatus], versions: Mapping[ProjectName, frozenset[VersionName]]
+) -> list[Attention]:
+    """Name the nodes with versions that no release knows: left by a killed deploy, or brought by others. Pure."""
+    found = []
+    for project, known in sorted(versions.items()):
+        names = [node.name for node in statuses if set((node.projects or {}).get(project, ())) - known]
+        if names:
+            what = f"holds versions of {project} that no release knows"
+            found.append(_about("stray", names, what, f"crawlctl prune -p {project} --strays --dry-run"))
     return found
 
 

@@ -266,6 +266,8 @@ def _cause(error: BaseException) -> str:
 
 
 def _shown(answer: Answer) -> str:
+    if "html" in answer.headers.get("content-type", ""):
+        return f"HTTP {answer.code}, a web page"
     text = " ".join(answer.body[:300].decode("utf-8", "replace").split())
     return f"HTTP {answer.code}, {text[:80]!r}"
 

@@ -40,6 +40,12 @@ def closest_file(name: str, *, start: Path) -> Path | None:
     return None
 
 
+def state_path(inventory_path: Path, environ: Mapping[str, str]) -> Path:
+    """Return where the state folder is, or would be: $CRAWLCTL_STATE, else `.crawlctl` beside the inventory."""
+    named = environ.get(STATE_VARIABLE)
+    return Path(named).absolute() if named else inventory_path.absolute().parent / _STATE_NAME
+
+
 def state_folder(inventory_path: Path, environ: Mapping[str, str]) -> Path:
     """Return the folder for what local nodes keep: $CRAWLCTL_STATE, else `.crawlctl` beside the inventory.
 
@@ -50,8 +56,7 @@ def state_folder(inventory_path: Path, environ: Mapping[str, str]) -> Path:
         ConfigurationError: it cannot be created, or something else is in its place.
 
     """
-    named = environ.get(STATE_VARIABLE)
-    folder = Path(named).absolute() if named else inventory_path.absolute().parent / _STATE_NAME
+    folder = state_path(inventory_path, environ)
     try:
         if not folder.is_dir():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -54,6 +54,19 @@ def check_job_id(text: str) -> JobId:
     return JobId(_checked(text, "job id", _SAFE_NAME, "letters, digits, '_', '-' and '.'"))
 
 
+def spider_problem(name: str) -> str | None:
+    """Say why Scrapyd could not run a spider of this name, or return `None`.
+
+    The name stands on a command line (`scrapy crawl NAME`) and in the path of the job's log, which Scrapyd 1.6 checks
+    only when it starts the process, and then loses the slot for good.
+    """
+    if name.startswith("-"):
+        return "a name that begins with '-' is read as an option"
+    if "/" in name or "\0" in name or name in {"", ".", ".."}:
+        return "its log would have no place, since the name is part of the log's path"
+    return None
+
+
 def _checked(text: str, what: str, allowed: re.Pattern[str], words: str) -> str:
     if not allowed.fullmatch(text):
         raise UsageError(f"{what} {text!r} cannot be used: {words} only, and a letter or digit first")

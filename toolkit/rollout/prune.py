@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from toolkit.cluster.nodes import Nodes, require_any
 from toolkit.cluster.scrapyd import ScrapydNode
-from toolkit.model.errors import RefusedError
+from toolkit.model.errors import NotFoundError, RefusedError
 from toolkit.model.jobs import Job
 from toolkit.model.names import ProjectName, VersionName
 from toolkit.model.outcomes import Outcomes
@@ -27,30 +27,51 @@ def choose(
     return removed, kept
 
 
-def prune(nodes: Nodes, store: Store, project: ProjectName, *, keep: int, is_dry_run: bool = False) -> Pruned:
+def prune(
+    nodes: Nodes,
+    store: Store,
+    project: ProjectName,
+    *,
+    keep: int,
+    takes_strays: bool = False,
+    is_dry_run: bool = False,
+    steal: bool = False,
+) -> Pruned:
     """Keep the `keep` newest releases, the active one and those in use; remove the others from nodes and history.
 
-    A release that some node could not be rid of stays known, so that the next prune takes it up again.
+    With `takes_strays`, versions on the nodes that no release knows go too: what a killed deploy left there, and what
+    something else brought. A release that some node could not be rid of stays known, so that the next prune takes it
+    up again.
 
     Raises:
+        NotFoundError: nothing is known of the project.
         RefusedError: a job of the project runs whose version nobody recorded: it might be any.
         LockHeldError: a rollout of the project is under way.
 
     """
-    with holding_lock(store.releases, project, why=f"prune to {keep}") as held:
+    with holding_lock(store.releases, project, why=f"prune to {keep}", steal=steal) as held:
+        releases = store.releases.releases(project)
+        if not releases and not takes_strays:
+            raise NotFoundError(f"no release of {project!r} is known", hint="crawlctl releases shows what is")
         active = store.releases.active(project)
         in_use = _versions_in_use(nodes, store, project)
-        removed, kept = choose(
-            store.releases.releases(project), keep=keep, active=active.version if active else None, in_use=in_use
-        )
+        removed, kept = choose(releases, keep=keep, active=active.version if active else None, in_use=in_use)
+        known = len(removed)
+        if takes_strays:
+            removed += sorted(_strays(nodes, project) - {release.version for release in releases} - in_use)
         if is_dry_run or not removed:
             return Pruned(project, tuple(removed), tuple(kept), ())
         done = nodes.ask(lambda node: _remove(node, project, removed), calls=len(removed) + 1)
         if not done.failed:
-            for version in removed:
+            for version in removed[:known]:
                 store.releases.forget(project, version, held.lock)
     errors = tuple((outcome.node, str(outcome.error)) for outcome in done.failed)
     return Pruned(project, tuple(removed), tuple(kept), errors)
+
+
+def _strays(nodes: Nodes, project: ProjectName) -> set[VersionName]:
+    found = nodes.ask(lambda node: node.versions(project))
+    return {version for versions in found.values.values() for version in versions}
 
 
 def _remove(node: ScrapydNode, project: ProjectName, versions: Sequence[VersionName]) -> None:

@@ -76,6 +76,7 @@ class _Attempt:
         self._began = time.monotonic()
         self._step = LOOK
         self._is_ours = False
+        self._is_sent = False
 
     def run(self) -> Pushed:
         node, cargo = self._node, self._cargo
@@ -90,6 +91,7 @@ class _Attempt:
             node.upload(cargo.project, cargo.version, cargo.content)
         except (NodeTimeoutError, NodeBrokenError, NodeAnswerError) as unclear:
             # The answer is lost, the egg perhaps not: what the node lists decides, unless it listed that before.
+            self._is_sent = True
             if isinstance(unclear, NodeTimeoutError) or was_there or cargo.version not in node.versions(cargo.project):
                 raise
         self._enter(READ_BACK)
@@ -100,7 +102,7 @@ class _Attempt:
 
     def failed(self, error: NodeError) -> Pushed:
         step, why = self._step, _short(error)
-        if self._is_ours and not _never_arrived(error, step):
+        if self._is_ours and (self._is_sent or not _never_arrived(error, step)):
             self._enter(WITHDRAW)
             try:
                 withdraw(self._node, self._cargo)

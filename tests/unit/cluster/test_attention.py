@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from toolkit.cluster.snapshot import MAX_NAMED, find_attention
+from toolkit.cluster.snapshot import MAX_NAMED, find_attention, find_strays
 from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus
 
@@ -83,3 +83,12 @@ def test_many_nodes_are_counted_and_all_of_them_listed_for_programs() -> None:
     (each,) = found(*(away(f"n{i}") for i in range(300)))
     assert each.message == f"n0, n1, n2 and {300 - MAX_NAMED} more cannot be reached"
     assert len(each.nodes) == 300
+
+
+def test_a_version_that_no_release_knows_is_a_stray() -> None:
+    strays = find_strays([live("a", versions=(V1, V2)), live("b")], {SHOP: frozenset({V1})})
+    assert [(each.kind, each.nodes) for each in strays] == [("stray", (NodeName("a"),))]
+
+
+def test_versions_of_a_project_without_releases_are_somebody_elses() -> None:
+    assert find_strays([live("a", versions=(V1, V2))], {}) == []

@@ -38,6 +38,9 @@ def test_an_argument_that_scrapyd_reads_itself_is_refused_by_name(name: str) -> 
 @pytest.mark.parametrize(
     ("order", "words"),
     [
+        (replace(PLAIN, spider=SpiderName("--help")), "read as an option"),
+        (replace(PLAIN, spider=SpiderName("a/b")), "path"),
+        (replace(PLAIN, spider=SpiderName("..")), "path"),
         (replace(PLAIN, count=0), "0 workers"),
         (replace(PLAIN, count=-3), "-3 workers"),
         (replace(PLAIN, count=MAX_WORKERS + 1), "workers cannot be scheduled"),

@@ -215,7 +215,7 @@ def test_a_screen_of_three_hundred_nodes_shows_those_in_trouble_and_the_busiest(
     assert len(shown) == MAX_ROWS
     assert [node.name for node in shown] == ["n007", "n009", *(f"n{i}" for i in range(277, 300))]
     text = drawn(status_view(Snapshot(NOW, tuple(nodes), {}, ())))
-    assert "275 more live nodes" in text
+    assert "275 more (275 live)" in text
     assert "n100" in drawn(status_view(Snapshot(NOW, tuple(nodes), {}, ()), shows_all=True))
 
 
@@ -234,7 +234,7 @@ def test_a_prune_that_failed_somewhere_says_of_no_version_that_it_is_removed() -
 def test_a_rollout_under_way_fits_a_screen() -> None:
     order = [NodeName(f"n{i}") for i in range(500)]
     table = steps_table(order, dict.fromkeys(order, "upload"), {NodeName("n0"): a_result("n0", ok=False)})
-    assert table.row_count <= 15
+    assert len(table.rows) <= 15
     assert table.caption == "1 of 500 done, 1 failed"
 
 
@@ -287,3 +287,10 @@ def test_a_running_job_has_run_until_now_and_an_ended_one_until_its_end() -> Non
     ended = a_job(started_at=started, ended_at=started + timedelta(seconds=9), state=JobState.FINISHED)
     assert duration_text(ended, now=NOW) == "9s"
     assert age_text(None, now=NOW) is None
+
+
+def test_a_narrow_terminal_loses_columns_and_no_id() -> None:
+    columns = ("JOB", "PROJECT", "NODE", "WHY")
+    table = plain_table(*columns, rows=[("ab609a7", "shop", "node-1", "x" * 90)], spare=("PROJECT",))
+    assert [columns[at] for at in table.fitting(80)] == ["JOB", "PROJECT", "NODE", "WHY"]
+    assert [columns[at] for at in table.fitting(45)] == ["JOB", "NODE", "WHY"]
