@@ -16,7 +16,7 @@ from support.eggs import small_egg
 from support.fleet import Fleet
 
 from toolkit.cluster.nodes import Nodes
-from toolkit.model.errors import LockHeldError, NothingReachableError, RefusedError
+from toolkit.model.errors import LockHeldError, NotFoundError, NothingReachableError, RefusedError
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, VersionName
 from toolkit.model.releases import Release
@@ -165,3 +165,21 @@ def test_the_node_is_named_as_in_the_inventory(nodes: Nodes) -> None:
 
 def _ignore(*_: object) -> None:
     """Take no notice."""
+
+
+def test_what_no_release_knows_goes_only_when_asked_for(
+    nodes: Nodes, store: Store, versions: list[VersionName]
+) -> None:
+    stray = VersionName("left-by-a-killed-deploy")
+    one = next(iter(nodes))
+    one.upload(SMALL, stray, small_egg(marker=stray))
+    assert stray not in prune(nodes, store, SMALL, keep=5).removed
+    assert stray in one.versions(SMALL)
+    assert prune(nodes, store, SMALL, keep=5, takes_strays=True).removed == (stray,)
+    assert stray not in one.versions(SMALL)
+    assert set(versions) <= set(one.versions(SMALL))
+
+
+def test_a_project_without_releases_is_told(nodes: Nodes, store: Store) -> None:
+    with pytest.raises(NotFoundError, match="nope"):
+        prune(nodes, store, ProjectName("nope"), keep=1)
