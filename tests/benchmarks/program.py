@@ -56,7 +56,9 @@ def _real20(commands: Commands, folder: Path, sizes: Sizes) -> list[Comparison]:
 
 
 def _hanging(commands: Commands, folder: Path, sizes: Sizes) -> list[Comparison]:
-    return deploying.measure_hanging_node(commands, folder, nodes=sizes.stubs, addversion_s=sizes.addversion_s)
+    return deploying.measure_hanging_node(
+        commands, folder, nodes=sizes.stubs, addversion_s=sizes.addversion_s, repeats=sizes.repeats
+    )
 
 
 def _status(commands: Commands, folder: Path, sizes: Sizes) -> list[Comparison]:

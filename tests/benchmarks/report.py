@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.measuring import Comparison
 
 _DIGITS = 4
-_ROW = "{:<48} {:>10} {:>10} {:>8}  {:<10} {}"
+_ROW = "{:<50} {:>10} {:>10} {:>8}  {:<10} {}"
 
 
 def table(rows: Iterable[Comparison]) -> str:
