@@ -162,7 +162,7 @@ def test_no_secret_is_shown_with_a_traceback_that_was_asked_for(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["-h"], ["--help"], ["jobs", "-h"], ["inventory"], ["deploy", "-h"]], ids=" ".join
+    "words", [[], ["-h"], ["--help"], ["jobs", "-h"], ["inventory", "-h"], ["deploy", "-h"]], ids=" ".join
 )
 def test_help_needs_no_inventory(tmp_path: Path, words: list[str]) -> None:
     shown = run_crawlctl(*words, cwd=tmp_path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import functools
 import json
+import re
 import ssl
 import time
 from collections.abc import Mapping, Sequence
@@ -45,6 +46,7 @@ MAX_CONNECT_S = 5.0
 UPLOAD_PATIENCE = 6  # an upload makes the node list its spiders, so it gets so many times `timeout_s`
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 CONNECT_RETRY_PAUSES_S = (0.1, 0.3)
+MAX_SHOWN_BYTES = 1000
 _CHUNK_BYTES = 64 * 1024
 _TLS_HINT = "https needs a certificate that this machine trusts: SSL_CERT_FILE=FILE names another authority's"
 _OK = 200
@@ -266,9 +268,11 @@ def _cause(error: BaseException) -> str:
 
 
 def _shown(answer: Answer) -> str:
+    text = answer.body[:MAX_SHOWN_BYTES].decode("utf-8", "replace")
     if "html" in answer.headers.get("content-type", ""):
-        return f"HTTP {answer.code}, a web page"
-    text = " ".join(answer.body[:300].decode("utf-8", "replace").split())
+        # Of a web page, what a person would read of it: it often names the server that answers there.
+        text = re.sub(r"<(script|style)\b.*?(</\1>|$)|<[^>]*>?", " ", text, flags=re.DOTALL | re.IGNORECASE)
+    text = " ".join(text.split())
     return f"HTTP {answer.code}, {text[:80]!r}"
 
 
