@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, timedelta
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from support.stores import (
-    BACK_ENDS,
     NEWS,
     SHOP,
     SOON_S,
@@ -21,8 +20,6 @@ from support.stores import (
     a_lock,
     a_release,
     a_rollout,
-    opener,
-    redis_of,
 )
 from support.waiting import wait_until
 
@@ -31,19 +28,6 @@ from toolkit.model.hosts import Secret
 from toolkit.model.names import NodeName, VersionName
 from toolkit.store.interfaces import MAX_HISTORY, Store
 from toolkit.store.open import open_store
-
-
-@pytest.fixture(params=BACK_ENDS)
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
-    """Give what opens the same store again and again."""
-    with opener(redis_of(request), tmp_path / "state") as open_again:
-        yield open_again
-
-
-@pytest.fixture
-def store(opened: Opener) -> Store:
-    return opened()
-
 
 # --- the rollout lock
 

@@ -17,7 +17,6 @@ from support.stores import (
     Opener,
     a_job,
     ids,
-    opener,
     redis_of,
 )
 
@@ -27,18 +26,6 @@ from toolkit.model.names import JobId, NodeName, SpiderName
 from toolkit.store.interfaces import Store
 from toolkit.store.local_store import LocalStore
 from toolkit.store.redis_store import RedisStore
-
-
-@pytest.fixture(params=BACK_ENDS)
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
-    """Give what opens the same store again and again."""
-    with opener(redis_of(request), tmp_path / "state") as open_again:
-        yield open_again
-
-
-@pytest.fixture
-def store(opened: Opener) -> Store:
-    return opened()
 
 
 @pytest.fixture(params=BACK_ENDS)

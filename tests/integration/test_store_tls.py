@@ -7,15 +7,10 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from support.certificates import make_certificate
 from support.redis_server import RedisServer
 
 from toolkit.model.errors import ConfigurationError, StoreUnreachableError
@@ -23,27 +18,6 @@ from toolkit.model.hosts import Secret
 from toolkit.store.open import open_store
 
 FOLDER = Path("/nonexistent")
-
-
-def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """Write a certificate for 127.0.0.1 that is its own authority, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "crawlctl test")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    certificate_path, key_path = folder / "redis.pem", folder / "redis.key"
-    certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    key_path.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return certificate_path, key_path
 
 
 def forward(client: ssl.SSLSocket, port: int) -> None:
@@ -85,7 +59,7 @@ def tls_port(redis_server: RedisServer, redis_url: str, tmp_path: Path) -> Itera
 
 
 def test_a_certificate_of_the_named_authority_is_trusted(tls_port: int, tmp_path: Path) -> None:
-    store = open_store(Secret(f"rediss://127.0.0.1:{tls_port}/0?ssl_ca_certs={tmp_path}/redis.pem"), FOLDER)
+    store = open_store(Secret(f"rediss://127.0.0.1:{tls_port}/0?ssl_ca_certs={tmp_path}/node.pem"), FOLDER)
     assert store.jobs.unfinished() == ()
     store.close()
 
@@ -98,7 +72,7 @@ def test_a_certificate_of_nobody_known_is_refused(tls_port: int) -> None:
 
 def test_a_certificate_of_another_host_is_refused(tls_port: int, tmp_path: Path) -> None:
     with pytest.raises(StoreUnreachableError, match="certificate is not trusted"):
-        open_store(Secret(f"rediss://localhost:{tls_port}/0?ssl_ca_certs={tmp_path}/redis.pem"), FOLDER)
+        open_store(Secret(f"rediss://localhost:{tls_port}/0?ssl_ca_certs={tmp_path}/node.pem"), FOLDER)
 
 
 def test_checks_may_be_given_up_by_name(tls_port: int) -> None:

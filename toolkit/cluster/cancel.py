@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -38,7 +38,6 @@ def cancel(
     *,
     grace_s: float,
     now: datetime,
-    on_done: Callable[[Cancelled], None] | None = None,
 ) -> list[Cancelled]:
     """Cancel jobs on all their nodes at once and return what became of each.
 
@@ -71,11 +70,7 @@ def cancel(
     done = [replace(each, job=fresh.get(each.job.id, each.job)) for each in done]
     records.update(list(fresh.values()))
     everything = {each.job.id: each for each in [*ended, *lost, *homeless, *done, *failed]}
-    result = [everything[job.id] for job in jobs]
-    if on_done is not None:
-        for each in result:
-            on_done(each)
-    return result
+    return [everything[job.id] for job in jobs]
 
 
 def cancel_on(node: ScrapydNode, jobs: Sequence[Job], *, grace_s: float) -> list[Cancelled]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -10,7 +10,6 @@ from toolkit.model.errors import CrawlctlError
 from toolkit.model.names import NodeName
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +48,3 @@ class Outcomes(Generic[T]):
     def values(self) -> dict[NodeName, T]:
         """The values of the nodes on which it worked."""
         return {outcome.node: outcome.value for outcome in self.each if outcome.ok and outcome.value is not None}
-
-    def map(self, change: Callable[[T], R]) -> Outcomes[R]:
-        """Return the same outcomes with each value changed."""
-        return Outcomes(
-            tuple(Outcome(o.node, None if o.value is None else change(o.value), o.error, o.seconds) for o in self.each)
-        )

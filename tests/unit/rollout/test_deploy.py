@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from support.doors import nodes_of
 from support.eggs import small_egg
 from support.fleet import Fleet
 
@@ -20,7 +18,6 @@ from toolkit.rollout.lock import holding_lock
 from toolkit.rollout.push import DONE, HELD, Cargo
 from toolkit.rollout.rollback import rollback
 from toolkit.store.interfaces import Store
-from toolkit.store.open import open_store
 
 SMALL, V1, V2 = ProjectName("small"), VersionName("v1"), VersionName("v2")
 
@@ -34,20 +31,6 @@ def cargo_of(version: VersionName = V1, *, marker: str = "") -> Cargo:
 def fleet() -> Iterator[Fleet]:
     with Fleet(nodes=3) as fleet:
         yield fleet
-
-
-@pytest.fixture
-def nodes(fleet: Fleet) -> Iterator[Nodes]:
-    nodes = nodes_of(fleet.hosts, timeout_s=2)
-    yield nodes
-    nodes.close()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = open_store(None, tmp_path)
-    yield store
-    store.close()
 
 
 def ship(nodes: Nodes, store: Store, cargo: Cargo, *, keep_going: bool = False) -> DeployResult:

@@ -6,12 +6,10 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.doors import nodes_of
 from support.eggs import small_egg
 from support.fleet import Fleet
 
@@ -25,7 +23,6 @@ from toolkit.rollout.lock import holding_lock
 from toolkit.rollout.prune import choose, prune
 from toolkit.rollout.push import Cargo
 from toolkit.store.interfaces import Store
-from toolkit.store.open import open_store
 
 SMALL, ALPHA = ProjectName("small"), SpiderName("alpha")
 AT = datetime(2026, 11, 21, tzinfo=UTC)
@@ -55,20 +52,6 @@ def test_what_is_active_in_use_or_new_is_never_chosen(
 def fleet() -> Iterator[Fleet]:
     with Fleet(nodes=2, slots=1, job_s=600) as fleet:
         yield fleet
-
-
-@pytest.fixture
-def nodes(fleet: Fleet) -> Iterator[Nodes]:
-    nodes = nodes_of(fleet.hosts, timeout_s=2)
-    yield nodes
-    nodes.close()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = open_store(None, tmp_path)
-    yield store
-    store.close()
 
 
 @pytest.fixture

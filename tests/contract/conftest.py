@@ -1,0 +1,23 @@
+"""What the contract tests of the stores share: the same store, opened again and again, on each back end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.stores import BACK_ENDS, Opener, opener, redis_of
+
+from toolkit.store.interfaces import Store
+
+
+@pytest.fixture(params=BACK_ENDS)
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
+    """Give what opens the same store again and again."""
+    with opener(redis_of(request), tmp_path / "state") as open_again:
+        yield open_again
+
+
+@pytest.fixture
+def store(opened: Opener) -> Store:
+    return opened()
