@@ -7,14 +7,20 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, VersionName
+from toolkit.model.names import JobId, LineName, NodeName, ProjectName, SpiderName, Token, VersionName
 
 
 class JobState(StrEnum):
-    """Where a job is in its life; the last four are final."""
+    """Where a job is in its life; the last four are final.
+
+    pending → starting → running ⇄ paused → finished, failed or cancelled; when its node is lost, an active job becomes
+    pending again, or lost. A stock node shows no starting and no paused.
+    """
 
     PENDING = "pending"
+    STARTING = "starting"
     RUNNING = "running"
+    PAUSED = "paused"
     FINISHED = "finished"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -25,13 +31,31 @@ class JobState(StrEnum):
         """The job's process is gone and its outcome will not change."""
         return self in _FINAL
 
+    @property
+    def is_active(self) -> bool:
+        """A node has it: its process is there, or is being started."""
+        return self in _ACTIVE
+
 
 _FINAL = frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELLED, JobState.LOST})
+_ACTIVE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.PAUSED})
+
+DEFAULT_ATTEMPTS = 2
+"""How often a job is begun at most: once more when its node was lost."""
+
+MAX_PRIORITY = 1000
+"""Priorities go from minus this to this; the queue keeps its order exactly within them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is known of one job; `None` means unknown. Times are aware and in UTC; `errors` counts ERROR log lines."""
+    """What is known of one job; `None` means unknown. Times are aware and in UTC; `errors` counts ERROR log lines.
+
+    A job of the shared queue has a `line`; one that was sent to a stock node has none. `attempt` counts how often a
+    node took it, `attempts` how often one may; `token` is its present owner's fencing token. `reason` says in a
+    sentence how it came to its state, `finish_reason` is Scrapy's own word. `due_at` and `is_held` keep a pending
+    job from being taken. `on` names the only nodes that may take it. `signal` is a name (`SIGKILL`).
+    """
 
     id: JobId
     project: ProjectName
@@ -50,6 +74,29 @@ class Job:
     pages: int | None = None
     items: int | None = None
     errors: int | None = None
+    retries: int | None = None
+    bytes: int | None = None
+    pages_per_minute: float | None = None
+    memory_mb: float | None = None
+    reason: str | None = None
+    line: LineName | None = None
+    on: tuple[NodeName, ...] | None = None
+    attempt: int | None = None
+    attempts: int | None = None
+    retries_failed: bool = False
+    timeout_s: float | None = None
+    due_at: datetime | None = None
+    is_held: bool = False
+    token: Token | None = None
+    pid: int | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+    scheduled_by: str | None = None
+
+    @property
+    def is_queued(self) -> bool:
+        """It belongs to the shared queue, not to one stock node."""
+        return self.line is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,12 @@ ProjectName = NewType("ProjectName", str)
 SpiderName = NewType("SpiderName", str)
 VersionName = NewType("VersionName", str)
 JobId = NewType("JobId", str)
+LineName = NewType("LineName", str)
+"""A line of the queue: the pending jobs that the same nodes may take (`model/queue.py`)."""
+Session = NewType("Session", str)
+"""One life of a node's process."""
+Token = NewType("Token", str)
+"""The fencing token of one claim; no two claims ever have the same."""
 
 MAX_NAME_CHARS = 200
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")

@@ -11,9 +11,12 @@ from toolkit.model.names import NodeName, ProjectName, VersionName
 
 
 class NodeState(StrEnum):
-    """What the last call to a node showed."""
+    """What the last call to a stock node, or the age of a plug-in node's heartbeat, showed."""
 
     LIVE = "live"
+    DRAINING = "draining"
+    STALE = "stale"
+    LOST = "lost"
     UNREACHABLE = "unreachable"
     UNAUTHORIZED = "unauthorized"
 

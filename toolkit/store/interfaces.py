@@ -15,6 +15,7 @@ from typing import Protocol
 from toolkit.model.jobs import Job, JobFilter
 from toolkit.model.names import JobId, NodeName, ProjectName, VersionName
 from toolkit.model.releases import Release, Rollout, RolloutLock
+from toolkit.store.interfaces_queue import EggStore, JobQueue, NodeRegistry
 
 MAX_HISTORY = 200
 """How many rollouts of a project are kept, the newest ones."""
@@ -138,6 +139,22 @@ class JobStore(Protocol):
         """Return every job whose state is not final, oldest first."""
 
 
+class Shared(Protocol):
+    """The rooms that plug-in nodes and operators share through Redis."""
+
+    @property
+    def queue(self) -> JobQueue:
+        """The pending and active jobs."""
+
+    @property
+    def nodes(self) -> NodeRegistry:
+        """The plug-in nodes."""
+
+    @property
+    def eggs(self) -> EggStore:
+        """The eggs that nodes fetch by themselves."""
+
+
 class Store(Protocol):
     """One cluster's shared memory. Closing it twice is harmless."""
 
@@ -148,6 +165,10 @@ class Store(Protocol):
     @property
     def jobs(self) -> JobStore:
         """The jobs scheduled through crawlctl."""
+
+    @property
+    def shared(self) -> Shared | None:
+        """What only a Redis can hold: queue, nodes and eggs; `None` where the store is a file of this machine."""
 
     def now(self) -> datetime:
         """Return the store's own time."""

@@ -42,6 +42,10 @@ class LocalStore:
         """The jobs scheduled through crawlctl."""
         return self._jobs
 
+    @property
+    def shared(self) -> None:
+        """Nothing: a file of this machine serves no nodes."""
+
     def now(self) -> datetime:
         """Return this machine's time."""
         return datetime.now(UTC)

@@ -1,0 +1,1 @@
+"""What any survivor does: idempotent steps of housekeeping, each guarded inside Redis."""

@@ -1,0 +1,71 @@
+"""A plug-in node as the cluster knows it: what it last said of itself, and the state derived from its sign of life."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from toolkit.model.names import NodeName, ProjectName, Session, VersionName
+from toolkit.model.snapshot import NodeState
+
+DEFAULT_LEASE_S = 15.0
+"""How long a node may be silent before its jobs are given to others."""
+
+BEATS_A_LEASE = 3
+"""A node gives this many signs of life within one lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """What a node says of itself at each heartbeat.
+
+    `home` is the identity of its folder: a node of the same name with another home is a clash. `address` is where it
+    listens (`host:port`). `load` is the machine's one-minute load average divided by its processors. `versions` are
+    proven: the egg is there and its spiders were listed. `unfit` says why it takes no job now, if so. `behind` maps
+    what it should hold and does not (`project version`) to the reason.
+    """
+
+    name: NodeName
+    session: Session
+    home: str
+    address: str
+    slots: int
+    running: int
+    lease_s: float = DEFAULT_LEASE_S
+    load: float | None = None
+    memory_free_mb: int | None = None
+    disk_free_mb: int | None = None
+    versions: Mapping[ProjectName, tuple[VersionName, ...]] = field(default_factory=dict)
+    software: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    behind: Mapping[str, str] = field(default_factory=dict)
+    unfit: str | None = None
+    started_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A node's last report, and how old it is by the store's clock; `clash` names another that claims its name."""
+
+    report: NodeReport
+    beat_at: datetime
+    age_s: float
+    is_draining: bool = False
+    drained_by: str | None = None
+    clash: str | None = None
+
+    @property
+    def name(self) -> NodeName:
+        """The node's name."""
+        return self.report.name
+
+    @property
+    def state(self) -> NodeState:
+        """Lost after a whole lease of silence, stale after two missed heartbeats, else draining or live."""
+        lease_s = self.report.lease_s
+        if self.age_s >= lease_s:
+            return NodeState.LOST
+        if self.age_s > lease_s * 2 / BEATS_A_LEASE:
+            return NodeState.STALE
+        return NodeState.DRAINING if self.is_draining else NodeState.LIVE

@@ -1,0 +1,1 @@
+"""Runs inside each Scrapy process, under Scrapy's own file names; it must stay lean."""

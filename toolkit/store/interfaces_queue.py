@@ -1,0 +1,190 @@
+"""What the shared queue, the registry of nodes and the eggs promise; `redis_queue.py` and its neighbours keep it.
+
+As in `interfaces.py`: every operation is one atomic step, decided inside Redis by Redis' own clock, and may raise
+`StoreUnreachableError`. Any thread may call; nothing here may be called from Scrapyd's reactor thread, since it waits.
+An owner's write names the token of its claim, and is refused when the job is no longer that claim's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from toolkit.model.jobs import Job, JobState
+from toolkit.model.names import JobId, LineName, NodeName, ProjectName, SpiderName, Token, VersionName
+from toolkit.model.nodes import NodeRecord, NodeReport
+from toolkit.model.queue import BeatAnswer, Cap, Claimed, Ending, Held, Line, NothingToClaim
+from toolkit.model.releases import Release
+
+CLAIM_PATIENCE_S = 0.25
+"""How long a fresh job waits for a freer node before a busier one may take it."""
+
+MAX_EGG_BYTES = 64_000_000
+"""The largest egg that goes through Redis unless a caller says otherwise."""
+
+
+class JobQueue(Protocol):
+    """The pending jobs of the whole cluster, and who has which job now."""
+
+    # --- the operator's side
+
+    def add(self, jobs: Sequence[Job], *, is_unique: bool = False) -> None:
+        """Put pending jobs into the queue, all or none, and wake the nodes. At most 1,000 a call.
+
+        With `is_unique` nothing is added when a job with the same project, spider and arguments is not final yet.
+
+        Raises:
+            ConflictError: an id is known, or such a job is there; the message names it.
+
+        """
+
+    def cancel(self, job_ids: Sequence[JobId], *, grace_s: float) -> Mapping[JobId, JobState]:
+        """Cancel pending jobs at once; ask the nodes of active ones to end them. Return each known job's state before.
+
+        A job that was pending is cancelled when this returns. Ended jobs, and those of stock nodes, are left alone.
+        """
+
+    def hold(self, job_ids: Sequence[JobId]) -> frozenset[JobId]:
+        """Keep pending jobs from being taken; return those that are held now."""
+
+    def release(self, job_ids: Sequence[JobId]) -> frozenset[JobId]:
+        """Let held or delayed jobs be taken now, at their old place in the order; return those that are free."""
+
+    def reprioritise(self, job_ids: Sequence[JobId], priority: float) -> frozenset[JobId]:
+        """Give pending jobs another priority; return those that have it now."""
+
+    def move(self, job_ids: Sequence[JobId], on: Sequence[NodeName] | None) -> frozenset[JobId]:
+        """Let only these nodes take pending jobs (`None`: all may); return those that were moved."""
+
+    def pause(self, job_id: JobId, *, is_paused: bool) -> JobState | None:
+        """Wish an active job paused or going on; return its state before, `None` when it is not known."""
+
+    def tune(self, job_id: JobId, *, concurrency: int | None, delay_s: float | None) -> JobState | None:
+        """Wish an active job another concurrency or delay (`None`: as it is); return its state before."""
+
+    def retry(self, job_ids: Sequence[JobId]) -> frozenset[JobId]:
+        """Put jobs that failed, were lost or cancelled back into the queue with all their attempts; return those."""
+
+    def set_cap(self, cap: Cap) -> None:
+        """Set the cap of a project or spider; one without numbers is taken away."""
+
+    def caps(self) -> Sequence[Cap]:
+        """Return all caps, sorted."""
+
+    def busy(self, project: ProjectName, spider: SpiderName | None = None, node: NodeName | None = None) -> int:
+        """Return how many jobs of the project, or spider, are active, in the cluster or on one node."""
+
+    def lines(self) -> Sequence[Line]:
+        """Return the lines that hold any job which may be taken now."""
+
+    def position(self, job_id: JobId) -> int | None:
+        """Return how many jobs of all lines go before a pending one; `None` when it is in no line."""
+
+    def counts(self) -> Mapping[str, int]:
+        """Return how many jobs are `pending`, `held`, `delayed` (both part of pending), `active` and `final`."""
+
+    # --- the node's side
+
+    def claim(self, report: NodeReport, lines: Sequence[LineName], *, running: int) -> Claimed | NothingToClaim:
+        """Give the best job of these lines to the node under a fresh lease and token, or say when to look again.
+
+        The order is by priority, then by age. Caps are kept. A job that is younger than `CLAIM_PATIENCE_S` is left to
+        a live node with more room, if there is one. Due delayed jobs take their place first.
+        """
+
+    def started(self, job_id: JobId, token: Token, *, pid: int) -> bool:
+        """Note that the process runs; `False`: the job is no longer this claim's, so the process must be stopped."""
+
+    def finish(self, job_id: JobId, token: Token, ending: Ending) -> JobState | None:
+        """Record the one outcome of a claim; return the job's state now, `None` when it is no longer this claim's.
+
+        A job that somebody wished cancelled becomes cancelled. One whose ending is `lost`, or failed and to be repeated
+        when it fails, is pending again while attempts are left. The same ending twice is one.
+        """
+
+    def give_back(self, job_id: JobId, token: Token, *, reason: str) -> bool:
+        """Put a claimed job that was never begun back to its place; the attempt is not counted."""
+
+    def reconcile(self, report: NodeReport, tokens: Sequence[Token]) -> Mapping[JobId, JobState]:
+        """Settle what is leased to this node under any token that it does not know of; return the states now.
+
+        Of this session: the claim's answer was lost, so the job goes back uncounted. Of an earlier one: its process is
+        gone without an ending, so it is requeued or lost at once, without waiting for the lease.
+        """
+
+    # --- duties, of any survivor
+
+    def requeue_expired(self) -> Mapping[JobId, JobState]:
+        """Return the jobs of lost nodes to the queue, or call them lost; return the states now. At most 100 a call.
+
+        When nobody has asked for most of a lease, Redis or the network was away: all leases then get a full term first.
+        """
+
+    def drop_old(self, *, max_age_s: float, max_jobs: int) -> int:
+        """Forget the oldest final jobs beyond age or number; return how many. At most 1,000 a call."""
+
+    def wakes(self, *, timeout_s: float) -> Iterator[str]:
+        """Yield what wakes nodes, as it happens: `queue`, or the name of one node; an empty text every `timeout_s`.
+
+        It ends by `StoreUnreachableError`, or when the consumer closes it.
+        """
+
+
+class NodeRegistry(Protocol):
+    """The plug-in nodes of the cluster."""
+
+    def beat(
+        self, report: NodeReport, held: Sequence[Held], *, ended: Sequence[tuple[JobId, Token]] = ()
+    ) -> BeatAnswer:
+        """Give a sign of life, renew the leases of what is held, and hear what has changed.
+
+        Raises:
+            ConflictError: a node of this name with another home is live; nothing was changed, and nothing may be
+                claimed under this name.
+
+        """
+
+    def leave(self, report: NodeReport) -> None:
+        """Say goodbye at an orderly stop: no job is left to a node that is gone. Leases stay as they are."""
+
+    def all(self) -> Sequence[NodeRecord]:
+        """Return every node that ever registered and was not forgotten, sorted by name."""
+
+    def drain(self, names: Sequence[NodeName], *, who: str) -> frozenset[NodeName]:
+        """Let these nodes take no new job; return those that are registered."""
+
+    def resume(self, names: Sequence[NodeName]) -> frozenset[NodeName]:
+        """Undo a drain; return those that are registered."""
+
+    def forget(self, names: Sequence[NodeName]) -> frozenset[NodeName]:
+        """Drop the records of nodes that are lost; return those dropped. A live one stays."""
+
+
+class EggStore(Protocol):
+    """The eggs, by their digest, for nodes that fetch them by themselves."""
+
+    def offer(self, release: Release, content: bytes, *, max_bytes: int = MAX_EGG_BYTES) -> None:
+        """Keep an egg and let the nodes install it before it is active. The same one twice is one.
+
+        Raises:
+            RefusedError: it is larger than `max_bytes`; nothing was kept.
+            ConflictError: the content has another digest than the release says.
+
+        """
+
+    def withdraw(self, project: ProjectName, version: VersionName) -> None:
+        """Take an offer back; the egg goes too unless a recorded release has it. Idempotent."""
+
+    def offered(self) -> Sequence[Release]:
+        """Return the releases that are offered and not active yet."""
+
+    def fetch(self, digest: str) -> bytes | None:
+        """Return an egg whose digest was checked, or `None` when it is not kept (any more).
+
+        Raises:
+            StoreUnreadableError: the bytes there have another digest.
+
+        """
+
+    def drop_unused(self) -> int:
+        """Drop the eggs that no release and no offer names; return how many."""
