@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from toolkit.cluster.nodes import Nodes, require_any
@@ -18,37 +16,13 @@ from toolkit.model.errors import (
     NodeBrokenError,
     NodeError,
     NodeTimeoutError,
-    UsageError,
 )
 from toolkit.model.jobs import Job, JobState
-from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, VersionName, spider_problem
+from toolkit.model.names import NodeName
+from toolkit.model.orders import MAX_WORKERS, RESERVED_ARGUMENTS, Order, check_order, new_job_id
 from toolkit.store.interfaces import JobStore
 
-MAX_ARGUMENT_BYTES = 100_000
-MAX_ARGUMENTS_BYTES = 1_000_000
-MAX_WORKERS = 10_000
-# Scrapyd reads these out of the same form as the spider's arguments, or hands them on under these very names.
-RESERVED_ARGUMENTS = frozenset(
-    {"project", "spider", "_version", "jobid", "priority", "setting"}
-    | {"_job", "_project", "_spider", "settings", "name", "spider_name", "self"}
-)
-
-
-_LONG_HINT = "put long values where the spider can fetch them: a URL, a key, a file"
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What is to be run: `count` jobs of one spider of one release; `job_id` only with one job."""
-
-    project: ProjectName
-    spider: SpiderName
-    version: VersionName
-    args: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, str] = field(default_factory=dict)
-    priority: float = 0.0
-    count: int = 1
-    job_id: JobId | None = None
+__all__ = ["MAX_WORKERS", "RESERVED_ARGUMENTS", "Order", "Placed", "check_order", "new_job_id", "schedule"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,50 +31,6 @@ class Placed:
 
     job: Job
     error: CrawlctlError | None = None
-
-
-def check_order(order: Order) -> None:
-    """Refuse what would cost a Scrapyd slot for good or be read as something else.
-
-    Raises:
-        UsageError: a spider's name that Scrapyd cannot run, a reserved argument, a NUL byte, what is no text, an
-            argument beyond 100 kB (a process takes 128 kB) or all of them beyond 1 MB (2 MB with its environment), a
-            count or priority that cannot be.
-
-    """
-    if not 1 <= order.count <= MAX_WORKERS:
-        raise UsageError(f"{order.count} workers cannot be scheduled: 1 to {MAX_WORKERS} can")
-    if order.job_id is not None and order.count > 1:
-        raise UsageError(f"one id, {order.job_id!r}, cannot serve {order.count} workers")
-    if not math.isfinite(order.priority):
-        raise UsageError(f"a priority of {order.priority} has no place in a queue: give a number")
-    if problem := spider_problem(order.spider):
-        raise UsageError(f"the spider {order.spider!r} cannot be run by Scrapyd: {problem}", hint="rename the spider")
-    for name in order.args:
-        if name in RESERVED_ARGUMENTS:
-            raise UsageError(
-                f"the spider argument {name!r} would be read by Scrapyd itself", hint="rename the argument"
-            )
-    pairs = [("argument", *pair) for pair in order.args.items()] + [
-        ("setting", *pair) for pair in order.settings.items()
-    ]
-    if sum(_size_bytes(*pair) for pair in pairs) > MAX_ARGUMENTS_BYTES:
-        raise UsageError(
-            f"the arguments and settings together are longer than {MAX_ARGUMENTS_BYTES // 1000} kB", hint=_LONG_HINT
-        )
-
-
-def _size_bytes(kind: str, name: str, value: str) -> int:
-    """Return what a pair takes on a process' command line, or say why none takes it."""
-    if "\0" in name or "\0" in value:
-        raise UsageError(f"the {kind} {name!r} holds a NUL byte, which no process takes")
-    try:
-        size = len(f"{name}={value}".encode())
-    except UnicodeEncodeError as error:
-        raise UsageError(f"the {kind} {name!r} is not text: {error.object!r:.80}") from error
-    if size > MAX_ARGUMENT_BYTES:
-        raise UsageError(f"the {kind} {name!r} is longer than {MAX_ARGUMENT_BYTES // 1000} kB", hint=_LONG_HINT)
-    return size
 
 
 def schedule(nodes: Nodes, records: JobStore, order: Order, *, now: datetime) -> list[Placed]:
@@ -141,11 +71,6 @@ def schedule(nodes: Nodes, records: JobStore, order: Order, *, now: datetime) ->
     # Most went where it was recorded that they would go; no failing write shall hide that they run.
     records.update([each.job for each, planned in zip(placed, jobs, strict=True) if each.job != planned])
     return placed
-
-
-def new_job_id() -> JobId:
-    """Make an id that is short to type, and unique in the life of a cluster (64 random bits)."""
-    return JobId(secrets.token_hex(8))
 
 
 def _refuse_known(nodes: Nodes, job: Job) -> None:

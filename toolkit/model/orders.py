@@ -1,0 +1,85 @@
+"""What may be scheduled: an order for jobs of one spider, its limits, and what no Scrapyd process could take."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from toolkit.model.errors import UsageError
+from toolkit.model.names import JobId, ProjectName, SpiderName, VersionName, spider_problem
+
+MAX_ARGUMENT_BYTES = 100_000
+MAX_ARGUMENTS_BYTES = 1_000_000
+MAX_WORKERS = 10_000
+# Scrapyd reads these out of the same form as the spider's arguments, or hands them on under these very names.
+RESERVED_ARGUMENTS = frozenset(
+    {"project", "spider", "_version", "jobid", "priority", "setting"}
+    | {"_job", "_project", "_spider", "settings", "name", "spider_name", "self"}
+)
+
+_LONG_HINT = "put long values where the spider can fetch them: a URL, a key, a file"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be run: `count` jobs of one spider of one release; `job_id` only with one job."""
+
+    project: ProjectName
+    spider: SpiderName
+    version: VersionName
+    args: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    priority: float = 0.0
+    count: int = 1
+    job_id: JobId | None = None
+
+
+def check_order(order: Order) -> None:
+    """Refuse what would cost a Scrapyd slot for good or be read as something else.
+
+    Raises:
+        UsageError: a spider's name that Scrapyd cannot run, a reserved argument, a NUL byte, what is no text, an
+            argument beyond 100 kB (a process takes 128 kB) or all of them beyond 1 MB (2 MB with its environment), a
+            count or priority that cannot be.
+
+    """
+    if not 1 <= order.count <= MAX_WORKERS:
+        raise UsageError(f"{order.count} workers cannot be scheduled: 1 to {MAX_WORKERS} can")
+    if order.job_id is not None and order.count > 1:
+        raise UsageError(f"one id, {order.job_id!r}, cannot serve {order.count} workers")
+    if not math.isfinite(order.priority):
+        raise UsageError(f"a priority of {order.priority} has no place in a queue: give a number")
+    if problem := spider_problem(order.spider):
+        raise UsageError(f"the spider {order.spider!r} cannot be run by Scrapyd: {problem}", hint="rename the spider")
+    for name in order.args:
+        if name in RESERVED_ARGUMENTS:
+            raise UsageError(
+                f"the spider argument {name!r} would be read by Scrapyd itself", hint="rename the argument"
+            )
+    pairs = [("argument", *pair) for pair in order.args.items()] + [
+        ("setting", *pair) for pair in order.settings.items()
+    ]
+    if sum(_size_bytes(*pair) for pair in pairs) > MAX_ARGUMENTS_BYTES:
+        raise UsageError(
+            f"the arguments and settings together are longer than {MAX_ARGUMENTS_BYTES // 1000} kB", hint=_LONG_HINT
+        )
+
+
+def _size_bytes(kind: str, name: str, value: str) -> int:
+    """Return what a pair takes on a process' command line, or say why none takes it."""
+    if "\0" in name or "\0" in value:
+        raise UsageError(f"the {kind} {name!r} holds a NUL byte, which no process takes")
+    try:
+        size = len(f"{name}={value}".encode())
+    except UnicodeEncodeError as error:
+        raise UsageError(f"the {kind} {name!r} is not text: {error.object!r:.80}") from error
+    if size > MAX_ARGUMENT_BYTES:
+        raise UsageError(f"the {kind} {name!r} is longer than {MAX_ARGUMENT_BYTES // 1000} kB", hint=_LONG_HINT)
+    return size
+
+
+def new_job_id() -> JobId:
+    """Make an id that is short to type, and unique in the life of a cluster (64 random bits)."""
+    return JobId(secrets.token_hex(8))
