@@ -12,6 +12,7 @@ class Scope(StrEnum):
     INVENTORY = "inventory"
     GROUP = "group"
     HOST = "host"
+    NODE = "node"
     ENVIRONMENT = "environment"
 
 

@@ -1,18 +1,21 @@
-"""The one option table: every key of an inventory and every environment variable, written once.
+"""The one option table: every key of an inventory and of a node's `[crawlctl]` section, every environment variable.
 
-The inventory's loader, its JSON Schema and the tables of the documentation all read it; none repeats it.
+The inventory's loader, its JSON Schema, the node's settings and the documentation all read it; none repeats it. It runs
+in nodes too, so it loads nothing but the nouns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from toolkit.config.node_options import CLUSTER_NAME, CLUSTER_SHAPE, NODE_OPTIONS, REDIS_SHAPE, REDIS_URL
 from toolkit.config.option import Form, Option, Scope
 from toolkit.model.hosts import Host
-from toolkit.model.names import NodeName
+from toolkit.model.names import DEFAULT_CLUSTER, NodeName
 
 INVENTORY_VARIABLE = "CRAWLCTL_INVENTORY"
 STATE_VARIABLE = "CRAWLCTL_STATE"
+REDIS_VARIABLE = "CRAWLCTL_REDIS"
 REDIS_SERVER_VARIABLE = "CRAWLCTL_REDIS_SERVER"
 NO_COLOR_VARIABLE = "NO_COLOR"
 DEBUG_VARIABLE = "CRAWLCTL_DEBUG"
@@ -23,6 +26,7 @@ __all__ = [
     "NO_COLOR_VARIABLE",
     "OPTIONS",
     "REDIS_SERVER_VARIABLE",
+    "REDIS_VARIABLE",
     "STATE_VARIABLE",
     "Form",
     "Option",
@@ -41,9 +45,18 @@ OPTIONS: tuple[Option, ...] = (
         Scope.INVENTORY,
         Form.TEXT,
         "The Redis that operators share, as a URL; without one, releases and job records stay on this machine.",
-        pattern=r"^(rediss?(\+sentinel)?|unix)://",
-        shape="a URL that begins with redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://",
+        pattern=REDIS_URL,
+        shape=REDIS_SHAPE,
         is_secret=True,
+    ),
+    Option(
+        "cluster",
+        Scope.INVENTORY,
+        Form.TEXT,
+        "The name that these nodes and their operators share within the Redis, which may hold several clusters.",
+        default=DEFAULT_CLUSTER,
+        pattern=CLUSTER_NAME,
+        shape=CLUSTER_SHAPE,
     ),
     Option("defaults", Scope.INVENTORY, Form.VARIABLES, "Variables of every host, unless a group or the host says so."),
     Option("hosts", Scope.INVENTORY, Form.HOSTS, "Every host by its name, with its variables; names may hold ranges."),
@@ -142,6 +155,14 @@ OPTIONS: tuple[Option, ...] = (
         choices=("local", "ssh"),
     ),
     Option(
+        "kind",
+        Scope.HOST,
+        Form.CHOICE,
+        "What crawlctl up makes of a local host: a node of the shared queue, if there is a Redis, or a stock Scrapyd.",
+        default=_PLAIN.kind,
+        choices=("node", "stock"),
+    ),
+    Option(
         "ssh.user",
         Scope.HOST,
         Form.TEXT,
@@ -168,6 +189,7 @@ OPTIONS: tuple[Option, ...] = (
         pattern=r"^[^-].*$",
         shape="a path",
     ),
+    *NODE_OPTIONS,
     Option(
         INVENTORY_VARIABLE,
         Scope.ENVIRONMENT,
@@ -181,6 +203,14 @@ OPTIONS: tuple[Option, ...] = (
         Form.TEXT,
         "Folder for what local nodes and their Redis keep.",
         default_words=".crawlctl beside the inventory",
+    ),
+    Option(
+        REDIS_VARIABLE,
+        Scope.ENVIRONMENT,
+        Form.TEXT,
+        "The URL of the cluster's Redis for a node; it wins over redis_file and redis of its scrapyd.conf.",
+        default_words="what scrapyd.conf says",
+        is_secret=True,
     ),
     Option(
         REDIS_SERVER_VARIABLE,

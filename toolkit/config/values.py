@@ -40,7 +40,7 @@ def parse_value(option: Option, text: str, *, is_shown: bool = True) -> Value:
         return _number(option, text, quoted)
     if option.pattern is not None and not re.search(option.pattern, text):
         raise ConfigurationError(f"{option.name} is {option.type_words}{_wrong_scheme(option, text) or quoted}")
-    if option.scope is Scope.INVENTORY and option.name == "redis":
+    if option.scope in {Scope.INVENTORY, Scope.NODE} and option.name == "redis":
         _check_redis_url(text)
     if option.name == "path":
         return text.rstrip("/")

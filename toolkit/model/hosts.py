@@ -46,7 +46,8 @@ class SshAddress:
 class Host:
     """One machine of the inventory with the one node that listens there.
 
-    `slots` is how many jobs a local node runs at once (Scrapyd's `max_proc`); `None` lets `crawlctl up` choose.
+    `slots` is how many jobs a local node runs at once (Scrapyd's `max_proc`); `None` lets `crawlctl up` choose. `kind`
+    is what `crawlctl up` makes of a local host: a node of the shared queue where there is one, or a stock Scrapyd.
     """
 
     name: NodeName
@@ -60,6 +61,7 @@ class Host:
     labels: Mapping[str, str] = field(default_factory=dict)
     groups: frozenset[str] = frozenset()
     connection: Literal["local", "ssh"] = "ssh"
+    kind: Literal["node", "stock"] = "node"
     ssh: SshAddress = SshAddress()
     slots: int | None = None
 

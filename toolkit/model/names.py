@@ -19,6 +19,9 @@ Session = NewType("Session", str)
 Token = NewType("Token", str)
 """The fencing token of one claim; no two claims ever have the same."""
 
+DEFAULT_CLUSTER = "main"
+"""The name of a cluster within its Redis, unless its inventory and its nodes say otherwise."""
+
 MAX_NAME_CHARS = 200
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _SAFE_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")

@@ -16,9 +16,10 @@ from toolkit.config.inventory.patterns import pick
 from toolkit.config.inventory.references import References
 from toolkit.config.inventory.variables import LABELS, ValueReader, Variables
 from toolkit.config.options import Scope, keys, option
+from toolkit.config.values import Value
 from toolkit.model.errors import InventoryError
 from toolkit.model.hosts import Host, Secret, SshAddress
-from toolkit.model.names import NodeName
+from toolkit.model.names import DEFAULT_CLUSTER, NodeName
 
 _HINT = "`crawlctl docs inventory` describes every key; `crawlctl inventory check` looks again"
 _LOOPBACK = "127.0.0.1"
@@ -32,6 +33,7 @@ class Inventory:
     redis: Secret | None
     hosts: tuple[Host, ...]
     groups: Mapping[str, tuple[NodeName, ...]]
+    cluster: str = DEFAULT_CLUSTER
 
     def pick(self, pattern: str | None) -> tuple[Host, ...]:
         """Return the hosts that a pattern means, in file order; all of them for `None`.
@@ -73,7 +75,9 @@ def _assembled(path: Path, reader: ValueReader) -> Inventory | None:
         return None
     entries = reader.known_entries(document.root, keys(Scope.INVENTORY), what="the inventory")
     parts = {entry.key: entry for entry in entries}
-    redis = reader.value(option(Scope.INVENTORY, "redis"), parts["redis"]) if "redis" in parts else {}
+    shared: dict[str, Value] = {}
+    for name in ("redis", "cluster"):
+        shared |= reader.value(option(Scope.INVENTORY, name), parts[name]) if name in parts else {}
     defaults = reader.variables(parts["defaults"].value, what="defaults") if "defaults" in parts else {}
     drafts = read_hosts(reader, parts["hosts"].value) if "hosts" in parts else ()
     groups = read_groups(reader, parts["groups"].value, hosts=drafts) if "groups" in parts else ()
@@ -87,8 +91,10 @@ def _assembled(path: Path, reader: ValueReader) -> Inventory | None:
     hosts = _hosts(drafts, groups, inherited(drafts, groups, defaults=defaults))
     if reader.references is not None:
         _check_hosts(document, drafts, hosts)
-    secret = redis.get("redis")
-    return Inventory(path, secret if isinstance(secret, Secret) else None, hosts, members(drafts, groups))
+    secret = shared.get("redis")
+    redis = secret if isinstance(secret, Secret) else None
+    cluster = str(shared.get("cluster") or DEFAULT_CLUSTER)
+    return Inventory(path, redis, hosts, members(drafts, groups), cluster)
 
 
 def _hosts(
