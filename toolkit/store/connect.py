@@ -6,10 +6,12 @@ Redis to open (`open.py`).
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -76,6 +78,41 @@ class RedisDoor:
                 self._scripts[script] = self._client.register_script(_source(script))
             return self._scripts[script](keys=keys, args=args)
 
+    def ask_for_bytes(self, *command: Argument) -> bytes | None:
+        """Send one command whose answer is no text, and return that answer as it is."""
+        with self._translated():
+            answer = self._binary.execute_command(*command)  # type: ignore[no-untyped-call]
+            return None if answer is None else bytes(answer)
+
+    def scan(self, pattern: str) -> Sequence[str]:
+        """Return the names of the keys that match; it may take several round trips, but blocks nobody."""
+        with self._translated():
+            return sorted(set(self._client.scan_iter(match=pattern, count=1000)))
+
+    def listen(self, channel: str, *, timeout_s: float) -> Iterator[str]:
+        """Yield what is published on a channel, on a connection of its own; an empty text after each silent term.
+
+        The first thing it yields is an empty text, when it listens: what is published from then on is not missed.
+        """
+        with self._translated():
+            messages = self._patient.pubsub(ignore_subscribe_messages=False)  # type: ignore[no-untyped-call]
+            try:
+                messages.subscribe(channel)
+                while True:
+                    message = messages.get_message(timeout=timeout_s)
+                    yield str(message["data"]) if message and message["type"] == "message" else ""
+            finally:
+                messages.close()
+
+    @cached_property
+    def _binary(self) -> redis.Redis:
+        return _client(self.address, decodes=False)
+
+    @cached_property
+    def _patient(self) -> redis.Redis:
+        # A listener that hears nothing for long must notice a dead connection, so it pings in between.
+        return _client(self.address, health_check_s=5)
+
     def now(self) -> datetime:
         """Return Redis' own time (TIME)."""
         seconds, microseconds = self.ask("TIME")
@@ -83,7 +120,9 @@ class RedisDoor:
 
     def close(self) -> None:
         """Close the connections; the next call would make a new one."""
-        self._client.close()
+        for client in (self._client, self.__dict__.get("_binary"), self.__dict__.get("_patient")):
+            if client is not None:
+                client.close()
 
     @contextmanager
     def _translated(self, *, is_write: bool = False) -> Iterator[None]:
@@ -95,10 +134,12 @@ class RedisDoor:
 
 
 def _source(script: str) -> str:
-    return resources.files("toolkit.store").joinpath("lua", f"{script}.lua").read_text(encoding="utf-8")
+    text = resources.files("toolkit.store").joinpath("lua", f"{script}.lua").read_text(encoding="utf-8")
+    included = re.search(r"^-- INCLUDES: (\w+)$", text, re.MULTILINE)
+    return text if included is None else f"{_source(included[1])}\n{text}"
 
 
-def _client(address: RedisAddress) -> redis.Redis:
+def _client(address: RedisAddress, *, decodes: bool = True, health_check_s: float = 0) -> redis.Redis:
     options: dict[str, Any] = {
         "db": address.db,
         "username": address.username,
@@ -107,7 +148,8 @@ def _client(address: RedisAddress) -> redis.Redis:
         "socket_connect_timeout": address.connect_timeout_s,
         "retry": Retry(NoBackoff(), 0),
         "protocol": 2,
-        "decode_responses": True,
+        "decode_responses": decodes,
+        "health_check_interval": health_check_s,
         # A body that is no UTF-8 must come through, so that the wire format refuses it by name.
         "encoding_errors": "replace",
     }

@@ -64,6 +64,10 @@ class Fields:
         value = self._content.get(name)
         return value if isinstance(value, bool) else self._refuse(name, "true or false")
 
+    def maybe_flag(self, name: str) -> bool:
+        """Return true or false; what is absent is false."""
+        return False if self._content.get(name) is None else self.flag(name)
+
     def time(self, name: str) -> datetime:
         """Return a moment in UTC, written in ISO 8601 with its zone."""
         try:
@@ -91,6 +95,13 @@ class Fields:
         if isinstance(value, dict) and all(isinstance(part, str) for part in value.values()):
             return value
         return self._refuse(name, "texts by name")
+
+    def lists(self, name: str) -> dict[str, list[str]]:
+        """Return lists of texts by name."""
+        value = self._content.get(name)
+        if isinstance(value, dict):
+            return {key: Fields(value, what=self._what).texts(key) for key in value}
+        return self._refuse(name, "lists of texts by name")
 
     def parts(self, name: str) -> list[Fields]:
         """Return a list of objects."""

@@ -132,8 +132,11 @@ class JobStore(Protocol):
     def matching(self, prefix: str, *, limit: int = 20) -> Sequence[Job]:
         """Return the jobs whose id begins with the prefix, in the order of their ids."""
 
-    def recent(self, wanted: JobFilter, *, limit: int) -> Sequence[Job]:
-        """Return the jobs that pass the filter, newest first by `scheduled_at`; those without one come last."""
+    def recent(self, wanted: JobFilter, *, limit: int, offset: int = 0) -> Sequence[Job]:
+        """Return the jobs that pass the filter, newest first by `scheduled_at`; those without one come last.
+
+        The first `offset` of them are left out.
+        """
 
     def unfinished(self) -> Sequence[Job]:
         """Return every job whose state is not final, oldest first."""

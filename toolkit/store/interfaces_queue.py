@@ -124,7 +124,9 @@ class JobQueue(Protocol):
         """Forget the oldest final jobs beyond age or number; return how many. At most 1,000 a call."""
 
     def wakes(self, *, timeout_s: float) -> Iterator[str]:
-        """Yield what wakes nodes, as it happens: `queue`, or the name of one node; an empty text every `timeout_s`.
+        """Yield what wakes nodes, as it happens: `queue`, `releases`, or the name of one node.
+
+        An empty text comes first, when it listens, and after each `timeout_s` of silence.
 
         It ends by `StoreUnreachableError`, or when the consumer closes it.
         """

@@ -1,4 +1,4 @@
-"""The names of all keys in Redis, in one place. Lua scripts get theirs from here and build none themselves.
+"""The names of all keys in Redis, in one place. Lua scripts get theirs from here; only a line's is put together there.
 
 Every key begins with `crawlctl:{<cluster>}:`. The braces are Redis Cluster's hash tag: they put all keys of one cluster
 of nodes into one slot, so that a script may touch several. Nothing else of a shared Redis is read or written.
@@ -12,7 +12,30 @@ of nodes into one slot, so that a script may touch several. Nothing else of a sh
 | `releases:<project>` | hash | version → release (JSON) |
 | `holders:<project>` | hash | version → the nodes that held it when it was made active (JSON) |
 | `history:<project>` | list | rollouts (JSON), newest first |
-| `jobs` | hash | job id → job (JSON) |
+| `changes` | string | a number that rises whenever what the nodes should hold changes |
+| `offers` | hash | project and version → release (JSON) that nodes may install before it is active |
+| `egg:<digest>` | string | an egg |
+| `jobs` | hash | job id → its facts (JSON) |
+| `jobs:orders` | hash | job id → its arguments and settings (JSON); they never change |
+| `jobs:owners` | hash | id of an active job → the token of its claim |
+| `jobs:leases` | sorted set | id of an active job → when its lease ends, in milliseconds |
+| `jobs:progress` | hash | id of an active job → what its spider last said (JSON) |
+| `jobs:wishes` | hash | id of an active job → what operators want of it (JSON) |
+| `jobs:delayed` | sorted set | id of a pending job → when it may be taken, in milliseconds |
+| `jobs:same` | hash | fingerprint of project, spider and arguments → how many such jobs are not final |
+| `lines` | set | the lines that are not empty |
+| `line:<line>` | sorted set | ids of the pending jobs that may be taken, in the order of taking |
+| `places` | hash | short name → the nodes that `--on` picked (JSON) |
+| `busy` | hash | project, spider, and either on a node → how many jobs are active |
+| `caps` | hash | project, spider, and either for each node → how many may be |
+| `clock` | hash | `asked_ms`, `grace_ms`, `lease_ms`: when the leases were last looked at, and grace after a silence |
+| `nodes` | hash | node → its last report (JSON) |
+| `nodes:beats` | sorted set | node → its last heartbeat, in milliseconds |
+| `nodes:sessions` | hash | node → whose the name is (JSON: session, home) |
+| `nodes:room` | sorted set | node that may take jobs → share of its slots that is taken |
+| `nodes:draining` | hash | node → who drained it, and when (JSON) |
+| `nodes:clashes` | hash | node → who else claimed its name, and when (JSON) |
+| `wake` | channel | `queue`, `releases`, or the name of the node that shall look |
 | `jobs:unfinished` | sorted set | job ids by `scheduled_at` in microseconds (0: unknown), state not final |
 | `jobs:final` | sorted set | the same for jobs in a final state; a job is in exactly one of the two |
 | `jobs:ids` | sorted set | all job ids with score 0, for finding one by its first characters |
@@ -23,7 +46,7 @@ from __future__ import annotations
 import re
 
 from toolkit.model.errors import ConfigurationError
-from toolkit.model.names import ProjectName
+from toolkit.model.names import LineName, ProjectName
 
 DEFAULT_CLUSTER = "main"
 _CLUSTER_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
@@ -51,6 +74,46 @@ class Keys:
         self.unfinished_jobs = f"{self.prefix}jobs:unfinished"
         self.final_jobs = f"{self.prefix}jobs:final"
         self.job_ids = f"{self.prefix}jobs:ids"
+        self.orders = f"{self.prefix}jobs:orders"
+        self.owners = f"{self.prefix}jobs:owners"
+        self.leases = f"{self.prefix}jobs:leases"
+        self.progress = f"{self.prefix}jobs:progress"
+        self.wishes = f"{self.prefix}jobs:wishes"
+        self.delayed = f"{self.prefix}jobs:delayed"
+        self.same = f"{self.prefix}jobs:same"
+        self.lines = f"{self.prefix}lines"
+        self.line_prefix = f"{self.prefix}line:"
+        self.places = f"{self.prefix}places"
+        self.busy = f"{self.prefix}busy"
+        self.caps = f"{self.prefix}caps"
+        self.clock = f"{self.prefix}clock"
+        self.nodes = f"{self.prefix}nodes"
+        self.beats = f"{self.prefix}nodes:beats"
+        self.sessions = f"{self.prefix}nodes:sessions"
+        self.room = f"{self.prefix}nodes:room"
+        self.draining = f"{self.prefix}nodes:draining"
+        self.clashes = f"{self.prefix}nodes:clashes"
+        self.wake = f"{self.prefix}wake"
+        self.changes = f"{self.prefix}changes"
+        self.offers = f"{self.prefix}offers"
+
+    @property
+    def queue(self) -> tuple[str, ...]:
+        """The keys that every script of the queue gets first, in the order of `lua/queue_rules.lua`."""
+        return (
+            *(self.jobs, self.orders, self.unfinished_jobs, self.final_jobs, self.job_ids),
+            *(self.owners, self.leases, self.progress, self.wishes),
+            *(self.lines, self.line_prefix, self.delayed, self.same),
+            *(self.busy, self.caps, self.tokens, self.room, self.beats, self.clock, self.wake),
+        )
+
+    def line(self, name: LineName) -> str:
+        """Name the sorted set of a line's pending jobs."""
+        return f"{self.line_prefix}{name}"
+
+    def egg(self, digest: str) -> str:
+        """Name the string that is an egg."""
+        return f"{self.prefix}egg:{digest}"
 
     def lock(self, project: ProjectName) -> str:
         """Name the hash that is there while somebody holds the project's lock."""

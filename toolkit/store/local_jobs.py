@@ -7,7 +7,7 @@ from itertools import islice
 
 from toolkit.model.jobs import Job, JobFilter
 from toolkit.model.names import JobId
-from toolkit.store import refusals, wire
+from toolkit.store import refusals, wire_jobs
 from toolkit.store.interfaces import MAX_JOBS
 from toolkit.store.local_file import LocalFile
 from toolkit.store.ordering import microseconds, scheduled_us
@@ -32,7 +32,7 @@ class LocalJobs:
         refusals.check_ids_differ(jobs)
         if not jobs:
             return
-        new = [(job.id, scheduled_us(job), job.state.is_final, wire.write_job(job)) for job in jobs]
+        new = [(job.id, scheduled_us(job), job.state.is_final, wire_jobs.write_job(job)) for job in jobs]
         with self._file.writing() as rows:
             for job in jobs:
                 if rows.execute("SELECT 1 FROM jobs WHERE id = ?", (job.id,)).fetchone():
@@ -48,7 +48,8 @@ class LocalJobs:
     def update(self, jobs: Sequence[Job]) -> None:
         """See `JobStore.update`."""
         changed = [
-            (scheduled_us(job), job.state.is_final, wire.write_job(job), job.id, job.state.is_final) for job in jobs
+            (scheduled_us(job), job.state.is_final, wire_jobs.write_job(job), job.id, job.state.is_final)
+            for job in jobs
         ]
         if not changed:
             return
@@ -62,13 +63,13 @@ class LocalJobs:
         """See `JobStore.get`."""
         with self._file.reading() as rows:
             found = rows.execute("SELECT body FROM jobs WHERE id = ?", (job_id,)).fetchone()
-        return None if found is None else wire.read_job(found[0])
+        return None if found is None else wire_jobs.read_job(found[0])
 
     def get_many(self, job_ids: Sequence[JobId]) -> Mapping[JobId, Job]:
         """See `JobStore.get_many`."""
         with self._file.reading() as rows:
             found = [rows.execute("SELECT body FROM jobs WHERE id = ?", (job_id,)).fetchone() for job_id in job_ids]
-        jobs = (wire.read_job(row[0]) for row in found if row is not None)
+        jobs = (wire_jobs.read_job(row[0]) for row in found if row is not None)
         return {job.id: job for job in jobs}
 
     def matching(self, prefix: str, *, limit: int = 20) -> Sequence[Job]:
@@ -79,9 +80,9 @@ class LocalJobs:
             found = rows.execute(
                 "SELECT body FROM jobs WHERE id >= ? AND id < ? ORDER BY id LIMIT ?", (prefix, ends, max(0, limit))
             ).fetchall()
-        return tuple(wire.read_job(body) for (body,) in found)
+        return tuple(wire_jobs.read_job(body) for (body,) in found)
 
-    def recent(self, wanted: JobFilter, *, limit: int) -> Sequence[Job]:
+    def recent(self, wanted: JobFilter, *, limit: int, offset: int = 0) -> Sequence[Job]:
         """See `JobStore.recent`."""
         oldest = 0 if wanted.since is None else max(0, microseconds(wanted.since))
         finals = {state.is_final for state in wanted.states}
@@ -90,11 +91,11 @@ class LocalJobs:
                 found = rows.execute(_NEWEST_OF_A_KIND, (*finals, oldest))
             else:
                 found = rows.execute(_NEWEST, (oldest,))
-            passing = (job for job in (wire.read_job(body) for (body,) in found) if wanted.admits(job))
-            return tuple(islice(passing, max(0, limit)))
+            passing = (job for job in (wire_jobs.read_job(body) for (body,) in found) if wanted.admits(job))
+            return tuple(islice(passing, offset, offset + max(0, limit)))
 
     def unfinished(self) -> Sequence[Job]:
         """See `JobStore.unfinished`."""
         with self._file.reading() as rows:
             found = rows.execute("SELECT body FROM jobs WHERE is_final = 0 ORDER BY scheduled_us, id").fetchall()
-        return tuple(wire.read_job(body) for (body,) in found)
+        return tuple(wire_jobs.read_job(body) for (body,) in found)

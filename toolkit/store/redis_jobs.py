@@ -7,7 +7,7 @@ from itertools import islice
 
 from toolkit.model.jobs import Job, JobFilter
 from toolkit.model.names import JobId
-from toolkit.store import refusals, wire
+from toolkit.store import refusals, wire_jobs
 from toolkit.store.connect import RedisDoor
 from toolkit.store.interfaces import MAX_JOBS
 from toolkit.store.keys import Keys
@@ -32,7 +32,7 @@ class RedisJobs:
         keys = self._keys
         verdict = self._door.run(
             "add_jobs",
-            keys=[keys.jobs, keys.unfinished_jobs, keys.final_jobs, keys.job_ids],
+            keys=[keys.jobs, keys.unfinished_jobs, keys.final_jobs, keys.job_ids, keys.orders],
             args=[self._max_jobs, *_arguments(jobs)],
         )
         if verdict[0] == "known":
@@ -48,16 +48,11 @@ class RedisJobs:
 
     def get(self, job_id: JobId) -> Job | None:
         """See `JobStore.get`."""
-        body = self._door.ask("HGET", self._keys.jobs, job_id)
-        return None if body is None else wire.read_job(body)
+        return self.get_many([job_id]).get(job_id)
 
     def get_many(self, job_ids: Sequence[JobId]) -> Mapping[JobId, Job]:
         """See `JobStore.get_many`."""
-        if not job_ids:
-            return {}
-        bodies = self._door.ask("HMGET", self._keys.jobs, *job_ids)
-        jobs = (wire.read_job(body) for body in bodies if body is not None)
-        return {job.id: job for job in jobs}
+        return {job.id: job for job in self._bodies(job_ids)}
 
     def matching(self, prefix: str, *, limit: int = 20) -> Sequence[Job]:
         """See `JobStore.matching`."""
@@ -68,12 +63,16 @@ class RedisJobs:
         ids = self._door.ask("ZRANGEBYLEX", self._keys.job_ids, b"[" + start, b"(" + start + b"\xff", "LIMIT", 0, limit)
         return tuple(self._bodies(ids))
 
-    def recent(self, wanted: JobFilter, *, limit: int) -> Sequence[Job]:
+    def recent(self, wanted: JobFilter, *, limit: int, offset: int = 0) -> Sequence[Job]:
         """See `JobStore.recent`. One round trip for the ids, one for each 500 records until enough passed."""
         if limit < 1:
             return ()
         return tuple(
-            islice((job for job in self._bodies(self._newest_ids(wanted, limit)) if wanted.admits(job)), limit)
+            islice(
+                (job for job in self._bodies(self._newest_ids(wanted, offset + limit)) if wanted.admits(job)),
+                offset,
+                offset + limit,
+            )
         )
 
     def unfinished(self) -> Sequence[Job]:
@@ -104,13 +103,27 @@ class RedisJobs:
     def _bodies(self, ids: Sequence[str]) -> Iterator[Job]:
         """Yield the records of the ids, in their order; one that was dropped meanwhile is left out."""
         for start in range(0, len(ids), BODIES_A_CALL):
-            bodies = self._door.ask("HMGET", self._keys.jobs, *ids[start : start + BODIES_A_CALL])
-            yield from (wire.read_job(body) for body in bodies if body is not None)
+            some = ids[start : start + BODIES_A_CALL]
+            facts, orders, progress = self._door.ask_together(
+                *(("HMGET", key, *some) for key in (self._keys.jobs, self._keys.orders, self._keys.progress))
+            )
+            places = self._places(facts)
+            for body, order, now in zip(facts, orders, progress, strict=True):
+                if body is not None:
+                    on = places.get(wire_jobs.place_in(body)) if places else None
+                    yield wire_jobs.read_job(body, order=order, progress=now, on=on)
+
+    def _places(self, facts: Sequence[str | None]) -> dict[str | None, str]:
+        """Fetch the nodes of the places that some of the jobs are bound to; most jobs are bound to none."""
+        if not any(body is not None and '"place"' in body for body in facts):
+            return {}
+        places: dict[str | None, str] = self._door.ask("HGETALL", self._keys.places)
+        return places
 
 
 def _arguments(jobs: Sequence[Job]) -> list[str | int]:
     return [
         argument
         for job in jobs
-        for argument in (job.id, scheduled_us(job), "1" if job.state.is_final else "0", wire.write_job(job))
+        for argument in (job.id, scheduled_us(job), "1" if job.state.is_final else "0", wire_jobs.write_job(job))
     ]

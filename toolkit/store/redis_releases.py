@@ -79,6 +79,7 @@ class RedisReleases:
                 keys.active,
                 keys.holders(project),
                 keys.history(project),
+                keys.changes,
             ],
             args=[
                 *(lock.token, project, rollout.version),
@@ -101,7 +102,10 @@ class RedisReleases:
         keys = self._keys
         verdict = self._door.run(
             "forget",
-            keys=[keys.lock(project), keys.releases(project), keys.active, keys.holders(project), keys.projects],
+            keys=[
+                *(keys.lock(project), keys.releases(project), keys.active, keys.holders(project)),
+                *(keys.projects, keys.changes),
+            ],
             args=[lock.token, project, version],
         )
         if verdict == "not_ours":

@@ -7,9 +7,22 @@ from datetime import datetime
 from toolkit.model.hosts import Secret
 from toolkit.store.connect import RedisDoor
 from toolkit.store.interfaces import MAX_JOBS
+from toolkit.store.interfaces_queue import EggStore, JobQueue, NodeRegistry
 from toolkit.store.keys import DEFAULT_CLUSTER, Keys
+from toolkit.store.redis_eggs import RedisEggs
 from toolkit.store.redis_jobs import RedisJobs
+from toolkit.store.redis_nodes import RedisNodes
+from toolkit.store.redis_queue import RedisQueue
 from toolkit.store.redis_releases import RedisReleases
+
+
+class RedisShared:
+    """Keeps what `Shared` promises."""
+
+    def __init__(self, door: RedisDoor, keys: Keys) -> None:
+        self.queue: JobQueue = RedisQueue(door, keys)
+        self.nodes: NodeRegistry = RedisNodes(door, keys)
+        self.eggs: EggStore = RedisEggs(door, keys)
 
 
 class RedisStore:
@@ -26,6 +39,7 @@ class RedisStore:
         self._door = RedisDoor(url)
         self._releases = RedisReleases(self._door, keys)
         self._jobs = RedisJobs(self._door, keys, max_jobs=max_jobs)
+        self._shared = RedisShared(self._door, keys)
         try:
             self._door.ask("PING")
         except BaseException:
@@ -36,6 +50,11 @@ class RedisStore:
     def releases(self) -> RedisReleases:
         """The releases of each project."""
         return self._releases
+
+    @property
+    def shared(self) -> RedisShared:
+        """Queue, nodes and eggs."""
+        return self._shared
 
     @property
     def jobs(self) -> RedisJobs:

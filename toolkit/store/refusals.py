@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolkit.model.errors import ConflictError, LockHeldError, NotFoundError
+from toolkit.model.errors import ConflictError, LockHeldError, NotFoundError, RefusedError
 from toolkit.model.jobs import Job
 from toolkit.model.names import JobId, ProjectName, VersionName
 from toolkit.model.releases import RolloutLock
@@ -47,6 +47,24 @@ def release_is_active(project: ProjectName, version: VersionName) -> ConflictErr
 def job_known(job_id: JobId) -> ConflictError:
     """Say that the job id is taken."""
     return ConflictError(f"job {job_id} is known already; no job was added", hint="leave --id out to get a new one")
+
+
+def same_job(job: Job) -> ConflictError:
+    """Say that a unique job has a like that is not final."""
+    return ConflictError(
+        f"a job of {job.spider} with the same arguments is pending or running already; no job was added",
+        hint=f"crawlctl jobs list --spider {job.spider} shows it; leave --unique out to run another",
+    )
+
+
+def egg_too_large(size_bytes: int, max_bytes: int) -> RefusedError:
+    """Say that an egg does not go through Redis."""
+    return RefusedError(f"the egg has {size_bytes} bytes, more than the {max_bytes} that go through Redis")
+
+
+def other_digest(expected: str, found: str) -> ConflictError:
+    """Say that an egg is not what its release says."""
+    return ConflictError(f"the egg has the digest {found[:12]}, but its release says {expected[:12]}")
 
 
 def check_ids_differ(jobs: Sequence[Job]) -> None:

@@ -6,23 +6,17 @@ raising `v`. `v` rises only when an older reader would misunderstand; it then re
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
 
-from toolkit.model.errors import StoreUnreadableError
-from toolkit.model.jobs import Job, JobState
-from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, VersionName
+from toolkit.model.names import NodeName, ProjectName, SpiderName, VersionName
 from toolkit.model.releases import NodeResult, Release, Rollout, RolloutLock
-from toolkit.store.fields import Fields
-
-WIRE_VERSION = 1
+from toolkit.store.envelope import read, write
 
 
 def write_release(release: Release) -> str:
     """Return the release as JSON."""
-    return _write(
+    return write(
         {
             "project": release.project,
             "version": release.version,
@@ -43,7 +37,7 @@ def read_release(body: str | bytes) -> Release:
         StoreUnreadableError: it is no release, or of a newer wire version.
 
     """
-    fields = _read(body, "release")
+    fields = read(body, "release")
     return Release(
         project=ProjectName(fields.text("project")),
         version=VersionName(fields.text("version")),
@@ -58,7 +52,7 @@ def read_release(body: str | bytes) -> Release:
 
 def write_rollout(rollout: Rollout) -> str:
     """Return the rollout as JSON."""
-    return _write(
+    return write(
         {
             "project": rollout.project,
             "version": rollout.version,
@@ -88,7 +82,7 @@ def read_rollout(body: str | bytes) -> Rollout:
         StoreUnreadableError: it is no rollout, or of a newer wire version.
 
     """
-    fields = _read(body, "rollout")
+    fields = read(body, "rollout")
     return Rollout(
         project=ProjectName(fields.text("project")),
         version=VersionName(fields.text("version")),
@@ -110,64 +104,9 @@ def read_rollout(body: str | bytes) -> Rollout:
     )
 
 
-def write_job(job: Job) -> str:
-    """Return the job as JSON."""
-    return _write(
-        {
-            "id": job.id,
-            "project": job.project,
-            "spider": job.spider,
-            "state": job.state.value,
-            "version": job.version,
-            "node": job.node,
-            "args": None if job.args is None else dict(job.args),
-            "settings": None if job.settings is None else dict(job.settings),
-            "priority": job.priority,
-            "scheduled_at": _maybe_time(job.scheduled_at),
-            "started_at": _maybe_time(job.started_at),
-            "ended_at": _maybe_time(job.ended_at),
-            "cancel_requested_at": _maybe_time(job.cancel_requested_at),
-            "finish_reason": job.finish_reason,
-            "pages": job.pages,
-            "items": job.items,
-            "errors": job.errors,
-        }
-    )
-
-
-def read_job(body: str | bytes) -> Job:
-    """Return the job that the JSON describes.
-
-    Raises:
-        StoreUnreadableError: it is no job, has a state that this crawlctl does not know, or a newer wire version.
-
-    """
-    fields = _read(body, "job")
-    version, node = fields.maybe_text("version"), fields.maybe_text("node")
-    return Job(
-        id=JobId(fields.text("id")),
-        project=ProjectName(fields.text("project")),
-        spider=SpiderName(fields.text("spider")),
-        state=fields.choice("state", JobState),
-        version=None if version is None else VersionName(version),
-        node=None if node is None else NodeName(node),
-        args=fields.maybe_mapping("args"),
-        settings=fields.maybe_mapping("settings"),
-        priority=fields.maybe_number("priority"),
-        scheduled_at=fields.maybe_time("scheduled_at"),
-        started_at=fields.maybe_time("started_at"),
-        ended_at=fields.maybe_time("ended_at"),
-        cancel_requested_at=fields.maybe_time("cancel_requested_at"),
-        finish_reason=fields.maybe_text("finish_reason"),
-        pages=fields.maybe_whole("pages"),
-        items=fields.maybe_whole("items"),
-        errors=fields.maybe_whole("errors"),
-    )
-
-
 def write_claim(*, who: str, why: str) -> str:
     """Return the part of a lock that its taker chooses; the store adds token and times."""
-    return _write({"who": who, "why": why})
+    return write({"who": who, "why": why})
 
 
 def read_lock(project: ProjectName, *, token: int, claim: str | bytes, since_ms: int, expires_ms: int) -> RolloutLock:
@@ -177,7 +116,7 @@ def read_lock(project: ProjectName, *, token: int, claim: str | bytes, since_ms:
         StoreUnreadableError: the claim is none, or of a newer wire version.
 
     """
-    fields = _read(claim, "lock")
+    fields = read(claim, "lock")
     return RolloutLock(
         project=project,
         token=token,
@@ -190,7 +129,7 @@ def read_lock(project: ProjectName, *, token: int, claim: str | bytes, since_ms:
 
 def write_nodes(nodes: Iterable[NodeName]) -> str:
     """Return the names as JSON, each once, sorted."""
-    return _write({"nodes": sorted(set(nodes))})
+    return write({"nodes": sorted(set(nodes))})
 
 
 def read_nodes(body: str | bytes) -> frozenset[NodeName]:
@@ -200,36 +139,10 @@ def read_nodes(body: str | bytes) -> frozenset[NodeName]:
         StoreUnreadableError: it is no list of names, or of a newer wire version.
 
     """
-    return frozenset(NodeName(name) for name in _read(body, "list of nodes").texts("nodes"))
-
-
-def _write(body: Mapping[str, Any]) -> str:
-    return json.dumps({"v": WIRE_VERSION, **body}, separators=(",", ":"))
-
-
-def _read(body: str | bytes, what: str) -> Fields:
-    try:
-        content = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise StoreUnreadableError(f"a {what} in the shared store is not JSON") from error
-    if not isinstance(content, dict):
-        raise StoreUnreadableError(f"a {what} in the shared store is not a JSON object")
-    fields = Fields(content, what=what)
-    found = fields.whole("v")
-    if found > WIRE_VERSION:
-        raise StoreUnreadableError(
-            f"a {what} in the shared store was written by a newer crawlctl (format {found}, this one reads up to "
-            f"{WIRE_VERSION})",
-            hint="pip install --upgrade crawlctl",
-        )
-    return fields
+    return frozenset(NodeName(name) for name in read(body, "list of nodes").texts("nodes"))
 
 
 def _time(moment: datetime) -> str:
     if moment.tzinfo is None:
         raise ValueError(f"{moment} has no time zone; times at rest are UTC")
     return moment.astimezone(UTC).isoformat()
-
-
-def _maybe_time(moment: datetime | None) -> str | None:
-    return None if moment is None else _time(moment)

@@ -1,5 +1,5 @@
 -- Make a recorded release the active one under the rollout lock, with its holders and its line of history, in one step.
--- KEYS: lock releases active holders history
+-- KEYS: lock releases active holders history changes
 -- ARGV: token, project, version, nodes (JSON), rollout (JSON), max_history
 -- RETURNS: "done" | "not_ours" | "unknown"
 local lock, releases, active, holders, history = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -16,6 +16,7 @@ end
 
 redis.call("HSET", active, project, release)
 redis.call("HSET", holders, version, nodes)
+redis.call("INCR", KEYS[6])
 -- The same rollout again is a caller who lost the answer: it is already in the history.
 if redis.call("LINDEX", history, 0) ~= rollout then
   redis.call("LPUSH", history, rollout)

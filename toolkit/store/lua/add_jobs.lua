@@ -1,8 +1,8 @@
 -- Remember new jobs, all or none, then drop the oldest jobs in a final state beyond the newest max_jobs of them.
--- KEYS: jobs unfinished final ids
+-- KEYS: jobs unfinished final ids orders
 -- ARGV: max_jobs, then for each job: id, score, is_final ("1" or "0"), job (JSON)
 -- RETURNS: {"done"} | {"known", id} with the first job that is known already
-local jobs, unfinished, final, ids = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local jobs, unfinished, final, ids, orders = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local max_jobs = tonumber(ARGV[1])
 
 for at = 2, #ARGV, 4 do
@@ -22,6 +22,7 @@ local beyond = redis.call("ZCARD", final) - max_jobs
 if beyond > 0 then
   for _, id in ipairs(redis.call("ZRANGE", final, 0, beyond - 1)) do
     redis.call("HDEL", jobs, id)
+    redis.call("HDEL", orders, id)
     redis.call("ZREM", ids, id)
   end
   redis.call("ZREMRANGEBYRANK", final, 0, beyond - 1)

@@ -1,5 +1,5 @@
 -- Remove a release under the rollout lock, unless it is the active one; one that is not known is as good as removed.
--- KEYS: lock releases active holders projects
+-- KEYS: lock releases active holders projects changes
 -- ARGV: token, project, version
 -- RETURNS: "done" | "not_ours" | "is_active"
 local lock, releases, active, holders, projects = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -16,6 +16,7 @@ end
 
 redis.call("HDEL", releases, version)
 redis.call("HDEL", holders, version)
+redis.call("INCR", KEYS[6])
 if redis.call("EXISTS", releases) == 0 then
   redis.call("SREM", projects, project)
 end

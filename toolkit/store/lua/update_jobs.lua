@@ -1,4 +1,4 @@
--- Replace the records of known jobs; a job in a final state is not replaced by a record whose state is not final.
+-- Replace the records of known jobs; a final state is not replaced by one that is not, nor a queued job at all.
 -- KEYS: jobs unfinished final
 -- ARGV: for each job: id, score, is_final ("1" or "0"), job (JSON)
 -- RETURNS: how many were replaced
@@ -8,7 +8,9 @@ local replaced = 0
 for at = 1, #ARGV, 4 do
   local id, score, is_final, job = ARGV[at], ARGV[at + 1], ARGV[at + 2] == "1", ARGV[at + 3]
   local was_final = redis.call("ZSCORE", final, id)
-  if redis.call("HEXISTS", jobs, id) == 1 and (is_final or not was_final) then
+  local known = redis.call("HGET", jobs, id)
+  -- A job of the queue is written by its owner's scripts alone.
+  if known and not cjson.decode(known).line and (is_final or not was_final) then
     redis.call("HSET", jobs, id, job)
     if is_final then
       redis.call("ZREM", unfinished, id)

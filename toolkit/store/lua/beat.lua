@@ -1,0 +1,55 @@
+-- A node's sign of life: its report is kept, the leases of what it still owns are renewed, and it hears what changed.
+-- KEYS: the queue's, then nodes sessions draining releases clashes
+-- ARGV: node, session, home, lease_ms, report (JSON), room ("" or running/slots), held, then for each held job: id,
+--       token, progress (JSON or ""), then for each ended one: id, token
+-- RETURNS: {"clash", address} | {"ok", now_ms, drain, releases, live nodes, stale ids, ids and wishes, unheard ids}
+-- INCLUDES: queue_rules
+local nodes, sessions, draining, releases, clashes = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
+local node, session, home, lease_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+
+local known = redis.call("HGET", sessions, node)
+local beat_ms = tonumber(redis.call("ZSCORE", beats, node) or 0)
+if known and beat_ms > now_ms - lease_ms then
+  local other = cjson.decode(known)
+  if other.home ~= home then
+    redis.call("HSET", clashes, node, cjson.encode({ at_ms = now_ms, report = cjson.decode(ARGV[5]).address or "" }))
+    return { "clash", cjson.decode(redis.call("HGET", nodes, node) or "{}").address or "" }
+  end
+end
+redis.call("HSET", sessions, node, cjson.encode({ session = session, home = home }))
+redis.call("HSET", nodes, node, ARGV[5])
+redis.call("ZADD", beats, now_ms, node)
+redis.call("HSET", clock, "lease_ms", lease_ms)
+
+local is_draining = redis.call("HEXISTS", draining, node)
+if ARGV[6] == "" or is_draining == 1 then
+  redis.call("ZREM", room, node)
+else
+  redis.call("ZADD", room, ARGV[6], node)
+end
+
+local stale, wished, unheard = {}, {}, {}
+local held = tonumber(ARGV[7])
+for at = 8, 7 + 3 * held, 3 do
+  local id = ARGV[at]
+  if redis.call("HGET", owners, id) == ARGV[at + 1] then
+    redis.call("ZADD", leases, now_ms + lease_ms, id)
+    if ARGV[at + 2] ~= "" then
+      redis.call("HSET", progress, id, ARGV[at + 2])
+    end
+    local wish = redis.call("HGET", wishes, id)
+    if wish then
+      wished[#wished + 1] = id
+      wished[#wished + 1] = wish
+    end
+  else
+    stale[#stale + 1] = id
+  end
+end
+for at = 8 + 3 * held, #ARGV, 2 do
+  if redis.call("HGET", owners, ARGV[at]) == ARGV[at + 1] then
+    unheard[#unheard + 1] = ARGV[at]
+  end
+end
+local live = redis.call("ZCOUNT", beats, now_ms - lease_ms, "+inf")
+return { "ok", now_ms, is_draining, tonumber(redis.call("GET", releases) or 0), live, stale, wished, unheard }

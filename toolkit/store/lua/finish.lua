@@ -1,0 +1,37 @@
+-- Record the one outcome of a claim: final, or pending again where an attempt is left and the ending calls for it.
+-- KEYS: the queue's
+-- ARGV: id, token, state (finished, failed, lost), reason, ago_ms, ending (JSON: exit_code, signal, counts)
+-- RETURNS: the job's state now | nil when it is no longer this claim's
+-- INCLUDES: queue_rules
+local id, token, state, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local job = read(id)
+if not job then
+  return nil
+end
+if redis.call("HGET", owners, id) ~= token then
+  -- The same ending again, by an owner who lost the first answer.
+  return job.token == token and job.state ~= "pending" and not is_active(job) and job.state or nil
+end
+
+disown(id, job)
+if state == "lost" then
+  wake_nodes("queue")
+  local after = requeue(id, job, reason)
+  return after
+end
+for name, value in pairs(cjson.decode(ARGV[6])) do
+  job[name] = value
+end
+job.ended_ms = math.max(job.started_ms or job.claimed_ms, now_ms - tonumber(ARGV[5]))
+if job.cancel_ms and not (state == "finished" and job.finish_reason == "finished") then
+  settle(id, job, "cancelled", "cancelled on request")
+elseif state == "failed" and job.retries_failed and job.attempt < job.attempts then
+  return_to_line(id, job, reason)
+else
+  settle(id, job, state, reason)
+end
+-- A cap may have room now.
+if redis.call("EXISTS", caps) == 1 or job.state == "pending" then
+  wake_nodes("queue")
+end
+return job.state

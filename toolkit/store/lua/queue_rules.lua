@@ -1,0 +1,118 @@
+-- The rules that every script of the queue shares; they are put before a script that says `INCLUDES: queue_rules`.
+-- A job's facts are JSON in one hash: no field is null, times are milliseconds since 1970. Its order (arguments) lies
+-- beside it and is never read here. The keys of the lines are the only names made in Lua: `line_prefix .. line`, since
+-- only the script knows which line a job belongs to; they share the cluster's hash slot.
+-- KEYS: jobs orders unfinished final ids owners leases progress wishes lines line_prefix delayed same busy caps
+--       tokens room beats clock wake
+-- ARGV: the script's own
+-- RETURNS: nothing
+local jobs, orders, unfinished, final, ids = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local owners, leases, progress, wishes = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local lines, line_prefix, delayed, same = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local busy, caps, tokens, room, beats, clock, wake = KEYS[14], KEYS[15], KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
+
+local time = redis.call("TIME")
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function read(id)
+  local body = redis.call("HGET", jobs, id)
+  return body and cjson.decode(body)
+end
+
+local function write(id, job)
+  redis.call("HSET", jobs, id, cjson.encode(job))
+end
+
+local function is_pending(job)
+  return job.line ~= nil and job.state == "pending"
+end
+
+local function is_active(job)
+  return job.line ~= nil and (job.state == "starting" or job.state == "running" or job.state == "paused")
+end
+
+-- Make a pending job takable: in its line, at the place that its priority and age give it, or delayed, or held.
+local function line_up(id, job)
+  if job.is_held then
+    return
+  end
+  if job.due_ms and job.due_ms > now_ms then
+    redis.call("ZADD", delayed, job.due_ms, id)
+    return
+  end
+  job.ready_ms = now_ms
+  redis.call("ZADD", line_prefix .. job.line, -job.priority * 1e12 + job.seq, id)
+  redis.call("SADD", lines, job.line)
+end
+
+local function step_out(id, job)
+  redis.call("ZREM", delayed, id)
+  redis.call("ZREM", line_prefix .. job.line, id)
+  if redis.call("EXISTS", line_prefix .. job.line) == 0 then
+    redis.call("SREM", lines, job.line)
+  end
+end
+
+local function busy_fields(job)
+  local project = "p:" .. job.project
+  local spider = "s:" .. job.project .. "/" .. job.spider
+  return { project, spider, project .. "@" .. job.node, spider .. "@" .. job.node }
+end
+
+local function count_busy(job, by)
+  for _, field in ipairs(busy_fields(job)) do
+    if redis.call("HINCRBY", busy, field, by) <= 0 then
+      redis.call("HDEL", busy, field)
+    end
+  end
+end
+
+-- Take an active job from its owner: from now on, every write under the old token is refused.
+local function disown(id, job)
+  redis.call("HDEL", owners, id)
+  redis.call("ZREM", leases, id)
+  redis.call("HDEL", progress, id)
+  count_busy(job, -1)
+end
+
+local function count_same(job, by)
+  if job.same and redis.call("HINCRBY", same, job.same, by) <= 0 then
+    redis.call("HDEL", same, job.same)
+  end
+end
+
+-- Give a job its final state. It must have left its line, or its owner, before.
+local function settle(id, job, state, reason)
+  job.state, job.reason = state, reason
+  job.ended_ms = job.ended_ms or now_ms
+  redis.call("HDEL", wishes, id)
+  count_same(job, -1)
+  redis.call("ZADD", final, redis.call("ZSCORE", unfinished, id) or now_ms * 1000, id)
+  redis.call("ZREM", unfinished, id)
+  write(id, job)
+end
+
+-- Put a disowned job back to its old place, without what its last attempt left.
+local function return_to_line(id, job, reason)
+  job.state, job.reason = "pending", reason
+  job.node, job.token, job.pid, job.claimed_ms, job.started_ms, job.ended_ms = nil, nil, nil, nil, nil, nil
+  job.exit_code, job.signal, job.finish_reason, job.due_ms = nil, nil, nil, nil
+  line_up(id, job)
+  write(id, job)
+end
+
+-- What becomes of an active job whose process is gone without an outcome of its own; it must be disowned already.
+local function requeue(id, job, reason)
+  if job.cancel_ms then
+    settle(id, job, "lost", reason .. ", before it could prove that the job had ended as asked")
+  elseif job.attempt >= job.attempts then
+    settle(id, job, "lost", reason .. ", at attempt " .. job.attempt .. " of " .. job.attempts)
+  else
+    return_to_line(id, job, reason)
+  end
+  return job.state
+end
+
+local function wake_nodes(whom)
+  redis.call("PUBLISH", wake, whom)
+end

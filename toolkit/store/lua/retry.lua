@@ -1,0 +1,25 @@
+-- Put jobs that did not finish well back into the queue, behind those that wait, with all their attempts.
+-- KEYS: the queue's
+-- ARGV: the ids
+-- RETURNS: the ids of those that are pending now
+-- INCLUDES: queue_rules
+local again = {}
+for _, id in ipairs(ARGV) do
+  local job = read(id)
+  if job and job.line and (job.state == "failed" or job.state == "lost" or job.state == "cancelled") then
+    redis.call("ZADD", unfinished, redis.call("ZSCORE", final, id) or now_ms * 1000, id)
+    redis.call("ZREM", final, id)
+    count_same(job, 1)
+    job.seq = redis.call("INCR", tokens)
+    job.attempt, job.cancel_ms, job.is_held = 0, nil, nil
+    for _, count in ipairs({ "pages", "items", "errors", "retries", "bytes", "pages_per_minute", "memory_mb" }) do
+      job[count] = nil
+    end
+    return_to_line(id, job, "retried after it was " .. job.state)
+    again[#again + 1] = id
+  end
+end
+if #again > 0 then
+  wake_nodes("queue")
+end
+return again

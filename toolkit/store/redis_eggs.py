@@ -1,0 +1,76 @@
+"""The eggs in Redis, each under its digest, and the offers that tell nodes to install before a release is active."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from toolkit.model.errors import StoreUnreadableError
+from toolkit.model.names import ProjectName, VersionName
+from toolkit.model.releases import Release
+from toolkit.store import refusals, wire
+from toolkit.store.connect import RedisDoor
+from toolkit.store.interfaces_queue import MAX_EGG_BYTES
+from toolkit.store.keys import Keys
+
+
+class RedisEggs:
+    """Keeps what `EggStore` promises."""
+
+    def __init__(self, door: RedisDoor, keys: Keys) -> None:
+        self._door = door
+        self._keys = keys
+
+    def offer(self, release: Release, content: bytes, *, max_bytes: int = MAX_EGG_BYTES) -> None:
+        """See `EggStore.offer`."""
+        if len(content) > max_bytes:
+            raise refusals.egg_too_large(len(content), max_bytes)
+        if (found := hashlib.sha256(content).hexdigest()) != release.digest:
+            raise refusals.other_digest(release.digest, found)
+        self._door.run(
+            "offer",
+            keys=[self._keys.egg(release.digest), self._keys.offers, self._keys.changes],
+            args=[_name(release.project, release.version), wire.write_release(release), content],
+        )
+        self._door.ask("PUBLISH", self._keys.wake, "releases")
+
+    def withdraw(self, project: ProjectName, version: VersionName) -> None:
+        """See `EggStore.withdraw`."""
+        keys = [self._keys.offers, self._keys.changes]
+        if self._door.run("withdraw_offer", keys=keys, args=[_name(project, version)]):
+            self.drop_unused()
+
+    def offered(self) -> Sequence[Release]:
+        """See `EggStore.offered`."""
+        offers, actives = self._door.ask_together(("HVALS", self._keys.offers), ("HVALS", self._keys.active))
+        active = {(each.project, each.version) for each in map(wire.read_release, actives)}
+        found = (wire.read_release(body) for body in sorted(offers))
+        return [release for release in found if (release.project, release.version) not in active]
+
+    def fetch(self, digest: str) -> bytes | None:
+        """See `EggStore.fetch`."""
+        content = self._door.ask_for_bytes("GET", self._keys.egg(digest))
+        if content is not None and hashlib.sha256(content).hexdigest() != digest:
+            raise StoreUnreadableError(f"the egg {digest[:12]} in the shared store has other bytes than its name says")
+        return content
+
+    def drop_unused(self) -> int:
+        """See `EggStore.drop_unused`. An egg is offered before its release is recorded, so offers count as use."""
+        keys = self._keys
+        prefix = keys.egg("")
+        kept = self._door.scan(f"{_escaped(prefix)}*")
+        used = {wire.read_release(body).digest for body in self._door.ask("HVALS", keys.offers)}
+        for project in self._door.ask("SMEMBERS", keys.projects):
+            bodies = self._door.ask("HVALS", keys.releases(ProjectName(project)))
+            used |= {wire.read_release(body).digest for body in bodies}
+        unused = [name for name in kept if name.removeprefix(prefix) not in used]
+        return int(self._door.ask("DEL", *unused)) if unused else 0
+
+
+def _name(project: ProjectName, version: VersionName) -> str:
+    return f"{project} {version}"
+
+
+def _escaped(text: str) -> str:
+    """Write a text so that a Redis pattern takes it as it is."""
+    return "".join(f"\\{mark}" if mark in "*?[]\\" else mark for mark in text)

@@ -1,0 +1,236 @@
+"""The shared queue in Redis: each operation is one script (`lua/`), under the rules of `lua/queue_rules.lua`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from toolkit.model.errors import UsageError
+from toolkit.model.jobs import MAX_PRIORITY, Job, JobState
+from toolkit.model.names import JobId, LineName, NodeName, ProjectName, SpiderName, Token
+from toolkit.model.nodes import DEFAULT_LEASE_S, NodeReport
+from toolkit.model.queue import Cap, Claimed, Ending, Line, NothingToClaim, read_line_name
+from toolkit.store import refusals, wire, wire_jobs
+from toolkit.store.connect import Argument, RedisDoor
+from toolkit.store.interfaces_queue import CLAIM_PATIENCE_S
+from toolkit.store.keys import Keys
+from toolkit.store.ordering import scheduled_us, ttl_ms
+
+MAX_JOBS_A_CALL = 1000
+MAX_REQUEUED_A_CALL = 100
+
+
+class RedisQueue:
+    """Keeps what `JobQueue` promises."""
+
+    def __init__(self, door: RedisDoor, keys: Keys) -> None:
+        self._door = door
+        self._keys = keys
+
+    def add(self, jobs: Sequence[Job], *, is_unique: bool = False) -> None:
+        """See `JobQueue.add`."""
+        refusals.check_ids_differ(jobs)
+        if len(jobs) > MAX_JOBS_A_CALL:
+            raise ValueError(f"{len(jobs)} jobs are more than {MAX_JOBS_A_CALL} a call")
+        if not jobs:
+            return
+        for job in jobs:
+            _check_priority(job.priority or 0)
+        # The places come first: a line that a node sees must always be readable.
+        self._remember_places(job.on for job in jobs)
+        arguments: list[Argument] = ["1" if is_unique else "0"]
+        for job in jobs:
+            arguments += [job.id, scheduled_us(job), wire_jobs.write_facts(job), wire_jobs.write_order(job)]
+        verdict = self._run("enqueue", *arguments)
+        if verdict[0] == "known":
+            raise refusals.job_known(JobId(verdict[1]))
+        if verdict[0] == "same":
+            raise refusals.same_job(next(job for job in jobs if job.id == verdict[1]))
+
+    def cancel(self, job_ids: Sequence[JobId], *, grace_s: float) -> Mapping[JobId, JobState]:
+        """See `JobQueue.cancel`."""
+        return _states(self._run("cancel", str(grace_s), *job_ids))
+
+    def hold(self, job_ids: Sequence[JobId]) -> frozenset[JobId]:
+        """See `JobQueue.hold`."""
+        return _ids(self._run("change_pending", "hold", "", *job_ids))
+
+    def release(self, job_ids: Sequence[JobId]) -> frozenset[JobId]:
+        """See `JobQueue.release`."""
+        return _ids(self._run("change_pending", "release", "", *job_ids))
+
+    def reprioritise(self, job_ids: Sequence[JobId], priority: float) -> frozenset[JobId]:
+        """See `JobQueue.reprioritise`."""
+        _check_priority(priority)
+        return _ids(self._run("change_pending", "priority", repr(float(priority)), *job_ids))
+
+    def move(self, job_ids: Sequence[JobId], on: Sequence[NodeName] | None) -> frozenset[JobId]:
+        """See `JobQueue.move`."""
+        names = None if on is None else tuple(on)
+        self._remember_places([names])
+        return _ids(self._run("change_pending", "place", wire_jobs.place_of(names) or "", *job_ids))
+
+    def pause(self, job_id: JobId, *, is_paused: bool) -> JobState | None:
+        """See `JobQueue.pause`."""
+        return self._wish(job_id, {"is_paused": is_paused})
+
+    def tune(self, job_id: JobId, *, concurrency: int | None, delay_s: float | None) -> JobState | None:
+        """See `JobQueue.tune`."""
+        wished = {"concurrency": concurrency, "delay_s": delay_s}
+        return self._wish(job_id, {name: value for name, value in wished.items() if value is not None})
+
+    def retry(self, job_ids: Sequence[JobId]) -> frozenset[JobId]:
+        """See `JobQueue.retry`."""
+        return _ids(self._run("retry", *job_ids))
+
+    def set_cap(self, cap: Cap) -> None:
+        """See `JobQueue.set_cap`."""
+        field = _field(cap.project, cap.spider)
+        for name, number in ((field, cap.cluster), (f"{field}@", cap.per_node)):
+            if number is None:
+                self._door.ask("HDEL", self._keys.caps, name)
+            else:
+                self._door.ask("HSET", self._keys.caps, name, number)
+        # A wider cap lets more jobs go at once.
+        self._door.ask("PUBLISH", self._keys.wake, "queue")
+
+    def caps(self) -> Sequence[Cap]:
+        """See `JobQueue.caps`."""
+        numbers: dict[str, str] = self._door.ask("HGETALL", self._keys.caps)
+        caps = []
+        for field in sorted({name.removesuffix("@") for name in numbers}):
+            project, _, spider = field[2:].partition("/")
+            cluster, per_node = numbers.get(field), numbers.get(f"{field}@")
+            caps.append(
+                Cap(
+                    ProjectName(project),
+                    SpiderName(spider) if field.startswith("s:") else None,
+                    cluster=None if cluster is None else int(cluster),
+                    per_node=None if per_node is None else int(per_node),
+                )
+            )
+        return caps
+
+    def busy(self, project: ProjectName, spider: SpiderName | None = None, node: NodeName | None = None) -> int:
+        """See `JobQueue.busy`."""
+        field = _field(project, spider) + ("" if node is None else f"@{node}")
+        return int(self._door.ask("HGET", self._keys.busy, field) or 0)
+
+    def lines(self) -> Sequence[Line]:
+        """See `JobQueue.lines`."""
+        names: Sequence[str] = sorted(self._door.ask("SMEMBERS", self._keys.lines))
+        parts = [read_line_name(LineName(name)) for name in names]
+        wanted = sorted({place for *_, place in parts if place is not None})
+        bodies = self._door.ask("HMGET", self._keys.places, *wanted) if wanted else []
+        places = {place: wire.read_nodes(body) for place, body in zip(wanted, bodies, strict=True) if body is not None}
+        return [
+            # A place that nobody knows lets no node in, rather than all.
+            Line(project, version, spider, place, None if place is None else places.get(place, frozenset()))
+            for project, version, spider, place in parts
+        ]
+
+    def position(self, job_id: JobId) -> int | None:
+        """See `JobQueue.position`."""
+        body = self._door.ask("HGET", self._keys.jobs, job_id)
+        line = None if body is None else json.loads(body).get("line")
+        score = None if line is None else self._door.ask("ZSCORE", self._keys.line(line), job_id)
+        if score is None:
+            return None
+        names = self._door.ask("SMEMBERS", self._keys.lines)
+        before = self._door.ask_together(
+            *(("ZCOUNT", self._keys.line(name), "-inf", f"({float(score)!r}") for name in names)
+        )
+        return sum(map(int, before))
+
+    def counts(self) -> Mapping[str, int]:
+        """See `JobQueue.counts`."""
+        keys = self._keys
+        lines = self._door.ask("SMEMBERS", keys.lines)
+        active, unfinished, final, delayed, *takable = self._door.ask_together(
+            ("ZCARD", keys.leases),
+            ("ZCARD", keys.unfinished_jobs),
+            ("ZCARD", keys.final_jobs),
+            ("ZCARD", keys.delayed),
+            *(("ZCARD", keys.line(name)) for name in lines),
+        )
+        pending = max(0, unfinished - active)
+        held = max(0, pending - delayed - sum(takable))
+        return {"pending": pending, "held": held, "delayed": delayed, "active": active, "final": final}
+
+    def claim(self, report: NodeReport, lines: Sequence[LineName], *, running: int) -> Claimed | NothingToClaim:
+        """See `JobQueue.claim`."""
+        terms: list[Argument] = [
+            report.name,
+            report.session,
+            ttl_ms(report.lease_s),
+            ttl_ms(CLAIM_PATIENCE_S),
+            report.slots,
+            running,
+        ]
+        kind, *rest = self._run("claim", *terms, *lines, more_keys=(self._keys.draining, self._keys.sessions))
+        if kind == "job":
+            _, token, facts, order = rest
+            return Claimed(wire_jobs.read_job(facts, order=order), Token(token))
+        return NothingToClaim(None if int(rest[0]) < 0 else int(rest[0]) / 1000)
+
+    def started(self, job_id: JobId, token: Token, *, pid: int) -> bool:
+        """See `JobQueue.started`."""
+        return bool(self._run("started", job_id, token, pid))
+
+    def finish(self, job_id: JobId, token: Token, ending: Ending) -> JobState | None:
+        """See `JobQueue.finish`."""
+        told = wire_jobs.write_ending(ending)
+        ago_ms = max(0, round(ending.ago_s * 1000))
+        state = self._run("finish", job_id, token, ending.state.value, ending.reason, ago_ms, told)
+        return None if state is None else JobState(state)
+
+    def give_back(self, job_id: JobId, token: Token, *, reason: str) -> bool:
+        """See `JobQueue.give_back`."""
+        return bool(self._run("give_back", job_id, token, reason))
+
+    def reconcile(self, report: NodeReport, tokens: Sequence[Token]) -> Mapping[JobId, JobState]:
+        """See `JobQueue.reconcile`."""
+        return _states(self._run("reconcile", report.name, report.session, *tokens))
+
+    def requeue_expired(self) -> Mapping[JobId, JobState]:
+        """See `JobQueue.requeue_expired`."""
+        return _states(self._run("requeue_expired", MAX_REQUEUED_A_CALL, ttl_ms(DEFAULT_LEASE_S)))
+
+    def drop_old(self, *, max_age_s: float, max_jobs: int) -> int:
+        """See `JobQueue.drop_old`."""
+        return int(self._run("drop_old", ttl_ms(max_age_s), max_jobs, MAX_JOBS_A_CALL))
+
+    def wakes(self, *, timeout_s: float) -> Iterator[str]:
+        """See `JobQueue.wakes`."""
+        return self._door.listen(self._keys.wake, timeout_s=timeout_s)
+
+    def _wish(self, job_id: JobId, changes: Mapping[str, object]) -> JobState | None:
+        state = self._run("wish", job_id, json.dumps(changes))
+        return None if state is None else JobState(state)
+
+    def _remember_places(self, places: Iterable[tuple[NodeName, ...] | None]) -> None:
+        known = {place: names for names in places if names is not None and (place := wire_jobs.place_of(names))}
+        if known:
+            pairs = [part for place, names in known.items() for part in (place, wire.write_nodes(names))]
+            self._door.ask("HSET", self._keys.places, *pairs)
+
+    def _run(self, script: str, *args: Argument, more_keys: Sequence[str] = ()) -> Any:
+        return self._door.run(script, keys=[*self._keys.queue, *more_keys], args=args)
+
+
+def _check_priority(priority: float) -> None:
+    if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
+        raise UsageError(f"a priority of {priority} has no place in the queue: {-MAX_PRIORITY} to {MAX_PRIORITY} has")
+
+
+def _field(project: ProjectName, spider: SpiderName | None) -> str:
+    return f"p:{project}" if spider is None else f"s:{project}/{spider}"
+
+
+def _states(pairs: Sequence[str]) -> dict[JobId, JobState]:
+    return {JobId(name): JobState(state) for name, state in zip(pairs[::2], pairs[1::2], strict=True)}
+
+
+def _ids(names: Sequence[str]) -> frozenset[JobId]:
+    return frozenset(JobId(name) for name in names)
