@@ -41,7 +41,7 @@ class RedisQueue:
         self._remember_places(job.on for job in jobs)
         arguments: list[Argument] = ["1" if is_unique else "0"]
         for job in jobs:
-            arguments += [job.id, scheduled_us(job), wire_jobs.write_facts(job), wire_jobs.write_order(job)]
+            arguments += _new(job)
         verdict = self._run("enqueue", *arguments)
         if verdict[0] == "known":
             raise refusals.job_known(JobId(verdict[1]))
@@ -217,6 +217,15 @@ class RedisQueue:
 
     def _run(self, script: str, *args: Argument, more_keys: Sequence[str] = ()) -> Any:
         return self._door.run(script, keys=[*self._keys.queue, *more_keys], args=args)
+
+
+def _new(job: Job) -> list[Argument]:
+    due_ms = wire_jobs.milliseconds(job.due_at)
+    return [
+        *(job.id, scheduled_us(job), wire_jobs.write_facts(job), wire_jobs.write_order(job)),
+        *(wire_jobs.line_of(job), repr(float(job.priority or 0)), wire_jobs.likeness(job)),
+        *("" if due_ms is None else repr(due_ms), "1" if job.is_held else ""),
+    ]
 
 
 def _check_priority(priority: float) -> None:

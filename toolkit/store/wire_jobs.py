@@ -27,6 +27,18 @@ def place_of(on: tuple[NodeName, ...] | None) -> str | None:
     return None if on is None else hashlib.sha256(",".join(sorted(set(on))).encode()).hexdigest()[:16]
 
 
+def line_of(job: Job) -> LineName:
+    """Return the line in which the job waits.
+
+    Raises:
+        ValueError: it has no version, so no line.
+
+    """
+    if job.version is None:
+        raise ValueError(f"job {job.id} names no version")
+    return line_name(job.project, job.version, job.spider, place_of(job.on))
+
+
 def likeness(job: Job) -> str:
     """Return what jobs with the same project, spider and arguments have in common."""
     what = json.dumps([job.project, job.spider, sorted((job.args or {}).items())])
@@ -45,11 +57,7 @@ def write_facts(job: Job) -> str:
         ValueError: it has no version, so no line.
 
     """
-    if job.version is None:
-        raise ValueError(f"job {job.id} names no version")
-    place = place_of(job.on)
-    line = line_name(job.project, job.version, job.spider, place)
-    extra = {"line": line, "place": place, "same": likeness(job), "priority": job.priority or 0}
+    extra = {"line": line_of(job), "place": place_of(job.on), "same": likeness(job), "priority": job.priority or 0}
     return write(_known({**_facts(job), **extra, "attempt": 0, "attempts": job.attempts or 1}))
 
 
@@ -156,6 +164,16 @@ def read_wish(body: str) -> Wish:
     )
 
 
+def milliseconds(moment: datetime | None) -> float | None:
+    """Return the milliseconds from 1970 to the moment."""
+    if moment is None:
+        return None
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment} has no time zone; times at rest are UTC")
+    exact = round(moment.timestamp() * 1000, 3)
+    return int(exact) if exact == int(exact) else exact
+
+
 def _facts(job: Job) -> dict[str, Any]:
     return _known(
         {
@@ -166,11 +184,11 @@ def _facts(job: Job) -> dict[str, Any]:
             "version": job.version,
             "node": job.node,
             "priority": job.priority,
-            "scheduled_ms": _ms(job.scheduled_at),
-            "started_ms": _ms(job.started_at),
-            "ended_ms": _ms(job.ended_at),
-            "cancel_ms": _ms(job.cancel_requested_at),
-            "due_ms": _ms(job.due_at),
+            "scheduled_ms": milliseconds(job.scheduled_at),
+            "started_ms": milliseconds(job.started_at),
+            "ended_ms": milliseconds(job.ended_at),
+            "cancel_ms": milliseconds(job.cancel_requested_at),
+            "due_ms": milliseconds(job.due_at),
             "finish_reason": job.finish_reason,
             "pages": job.pages,
             "items": job.items,
@@ -211,15 +229,6 @@ def _counts(fields: Fields) -> dict[str, Any]:
 def _told(progress: Progress) -> dict[str, Any]:
     counts = {name: getattr(progress, name) for name in (*_COUNTS, "pages_per_minute", "memory_mb")}
     return counts | ({} if progress.finish_reason is None else {"finish_reason": progress.finish_reason})
-
-
-def _ms(moment: datetime | None) -> float | None:
-    if moment is None:
-        return None
-    if moment.tzinfo is None:
-        raise ValueError(f"{moment} has no time zone; times at rest are UTC")
-    exact = round(moment.timestamp() * 1000, 3)
-    return int(exact) if exact == int(exact) else exact
 
 
 def _moment(fields: Fields, name: str) -> datetime | None:

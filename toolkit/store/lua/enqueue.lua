@@ -1,34 +1,57 @@
 -- Put new jobs into the queue, all or none, and wake the nodes.
 -- KEYS: the queue's
--- ARGV: is_unique ("1" or "0"), then for each job: id, score, facts (JSON), order (JSON)
+-- ARGV: is_unique ("1" or "0"), then for each job: id, score, facts (JSON without its place in the order), order (JSON),
+--       line, priority, likeness, due_ms or "", is_held ("1" or "")
 -- RETURNS: {"done"} | {"known", id} | {"same", id}: the first job that is known, or like one that is not final
 -- INCLUDES: queue_rules
-for at = 2, #ARGV, 4 do
+local EACH = 9
+local count = (#ARGV - 1) / EACH
+for at = 2, #ARGV, EACH do
   if redis.call("HEXISTS", jobs, ARGV[at]) == 1 then
     return { "known", ARGV[at] }
   end
 end
 if ARGV[1] == "1" then
   local here = {}
-  for at = 2, #ARGV, 4 do
-    local job = cjson.decode(ARGV[at + 2])
-    if here[job.same] or redis.call("HEXISTS", same, job.same) == 1 then
+  for at = 2, #ARGV, EACH do
+    local likeness = ARGV[at + 6]
+    if here[likeness] or redis.call("HEXISTS", same, likeness) == 1 then
       return { "same", ARGV[at] }
     end
-    here[job.same] = true
+    here[likeness] = true
   end
 end
 
-local first = redis.call("INCRBY", tokens, (#ARGV - 1) / 4) - (#ARGV - 1) / 4
-for at = 2, #ARGV, 4 do
-  local id, job = ARGV[at], cjson.decode(ARGV[at + 2])
-  job.seq = first + (at - 2) / 4 + 1
-  line_up(id, job)
-  count_same(job, 1)
-  write(id, job)
-  redis.call("HSET", orders, id, ARGV[at + 3])
-  redis.call("ZADD", unfinished, ARGV[at + 1], id)
-  redis.call("ZADD", ids, 0, id)
+-- Ten thousand jobs shall not keep Redis busy: what can be said of many at once is gathered, and no JSON is read.
+local gathered = {}
+local function gather(command, key, one, other)
+  local batch = gathered[command .. key]
+  if not batch then
+    batch = { command, key }
+    gathered[command .. key] = batch
+  end
+  batch[#batch + 1], batch[#batch + 2] = one, other
+end
+
+local seq = redis.call("INCRBY", tokens, count) - count
+local begin = string.format('{"ready_ms":%d,"seq":', now_ms)
+for at = 2, #ARGV, EACH do
+  local id, line, due_ms = ARGV[at], ARGV[at + 4], tonumber(ARGV[at + 7])
+  seq = seq + 1
+  gather("HSET", jobs, id, string.format("%s%d,%s", begin, seq, string.sub(ARGV[at + 2], 2)))
+  gather("HSET", orders, id, ARGV[at + 3])
+  gather("ZADD", unfinished, ARGV[at + 1], id)
+  gather("ZADD", ids, 0, id)
+  redis.call("HINCRBY", same, ARGV[at + 6], 1)
+  if due_ms and due_ms > now_ms then
+    gather("ZADD", delayed, due_ms, id)
+  elseif ARGV[at + 8] == "" then
+    gather("ZADD", line_prefix .. line, -tonumber(ARGV[at + 5]) * 1e12 + seq, id)
+    redis.call("SADD", lines, line)
+  end
+end
+for _, batch in pairs(gathered) do
+  redis.call(unpack(batch))
 end
 wake_nodes("queue")
 return { "done" }
