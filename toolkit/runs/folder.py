@@ -6,7 +6,7 @@ by whoever comes next. Each file has one writer and is replaced whole. Nothing h
 | file | writer | holds |
 |---|---|---|
 | `claim.json` | launcher, before the process is started | job id, token, project, spider, version |
-| `process.json` | runner, first thing, and only if the claim is still there | pid and its start time |
+| `process.json` | runner, first thing; created once (`registration.py`) | pid and its start time |
 | `report.json` | reporter | state, counts, finish reason |
 | `control.json` | launcher | what is wished: paused, concurrency, delay |
 | `exit.json` | runner, last thing | exit code |
@@ -18,10 +18,11 @@ by whoever comes next. Each file has one writer and is replaced whole. Nothing h
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,10 @@ CLAIM, PROCESS, REPORT, CONTROL, EXIT, ENDING = (
     "ending.json",
 )
 ALIVE, OUTPUT = "alive", "output.txt"
+MAX_FILE_BYTES = 4_000_000
+"""A larger file is not read: its writer may be a spider gone wrong, and its reader is the node of all others."""
+
+_NO_LINKS_HERE = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP})
 
 
 class RunFolder:
@@ -59,8 +64,10 @@ class RunFolder:
     def read(self, name: str) -> dict[str, Any] | None:
         """Return one file's content."""
         try:
-            content = json.loads((self.path / name).read_bytes())
-        except (OSError, ValueError):
+            with (self.path / name).open("rb") as file:
+                text = file.read(MAX_FILE_BYTES + 1)
+            content = json.loads(text) if len(text) <= MAX_FILE_BYTES else None
+        except (OSError, ValueError, RecursionError):
             return None
         return content if isinstance(content, dict) else None
 
@@ -71,14 +78,24 @@ class RunFolder:
             OSError: the folder is gone, or the disk is full; the file is as it was.
 
         """
-        draft = self.path / f".{name}.{os.getpid()}"
-        try:
-            draft.write_text(json.dumps(content), encoding="utf-8")
+        with self._draft(name, content) as draft:
             draft.replace(self.path / name)
-        except OSError:
-            with contextlib.suppress(OSError):
+
+    def create(self, name: str, content: Mapping[str, Any]) -> bool:
+        """Write a file that is not there yet; of several who try, in whatever processes, exactly one gets `True`.
+
+        Raises:
+            OSError: the folder is gone, or the disk is full; nothing was written.
+
+        """
+        with self._draft(name, content) as draft:
+            try:
+                _link(draft, self.path / name)
+            except FileExistsError:
+                return False
+            finally:
                 draft.unlink()
-            raise
+        return True
 
     def touch_alive(self) -> None:
         """Say that the node lives; needs no free disk space once the file is there.
@@ -100,6 +117,28 @@ class RunFolder:
         except OSError:
             return None
 
+    @contextlib.contextmanager
+    def _draft(self, name: str, content: Mapping[str, Any]) -> Iterator[Path]:
+        draft = self.path / f".{name}.{os.getpid()}"
+        try:
+            draft.write_text(json.dumps(content), encoding="utf-8")
+            yield draft
+        except OSError:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+            raise
+
     def remove(self) -> None:
         """Remove the folder; one that is gone is as good as removed."""
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _link(draft: Path, path: Path) -> None:
+    # A link is refused where the name is taken, and shows the file only once it is whole.
+    try:
+        os.link(draft, path)
+    except OSError as error:
+        if error.errno not in _NO_LINKS_HERE:
+            raise
+        with path.open("xb") as file:
+            file.write(draft.read_bytes())
