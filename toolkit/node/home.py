@@ -1,0 +1,60 @@
+"""A node's folder: the identity that it keeps for good, and the lock that lets one Scrapyd at a time live there."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from pathlib import Path
+
+from toolkit.model.errors import ConfigurationError
+
+_LOCK, _ID, _RUNS = "lock", "home", "runs"
+
+
+class Home:
+    """The folder `state_dir`, ours from its making to `leave`, or to the death of this process.
+
+    Raises:
+        ConfigurationError: another Scrapyd lives there, or the folder cannot be written.
+
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.runs.mkdir(exist_ok=True)
+            self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise ConfigurationError(f"state_dir {path} cannot be used: {error}") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.id = self._identity()
+        except OSError as error:
+            os.close(self._lock)
+            if isinstance(error, BlockingIOError):
+                raise ConfigurationError(
+                    f"another Scrapyd already lives in state_dir {path}: give each its own"
+                ) from error
+            raise ConfigurationError(f"state_dir {path} cannot be used: {error}") from error
+
+    @property
+    def runs(self) -> Path:
+        """Where each running job has its folder (`toolkit/runs/folder.py`)."""
+        return self.path / _RUNS
+
+    def leave(self) -> None:
+        """Let another Scrapyd live there."""
+        os.close(self._lock)
+
+    def _identity(self) -> str:
+        """Return the random text by which the cluster tells this folder from others; made at the first start."""
+        path = self.path / _ID
+        known = path.read_text(encoding="ascii").strip() if path.exists() else ""
+        if known:
+            return known
+        draft = path.with_suffix(".draft")
+        draft.write_text(made := secrets.token_hex(8), encoding="ascii")
+        draft.replace(path)
+        return made

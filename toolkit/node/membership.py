@@ -1,0 +1,183 @@
+"""One Scrapyd process as a member of the cluster: its settings, its identity, its road to Redis, what it says of itself.
+
+Every component gets the same one by `membership(config)`; a web service, which is given only Scrapyd's root, by
+`root.poller.membership`. Nothing here waits on the reactor's thread.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib import metadata
+from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakKeyDictionary
+
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+from twisted.python.threadpool import ThreadPool
+
+from toolkit.model.errors import StoreUnreachableError
+from toolkit.model.names import ProjectName, Session, VersionName
+from toolkit.model.nodes import NodeReport
+from toolkit.node.catalogue import Catalogue
+from toolkit.node.home import Home
+from toolkit.node.load import measure, shortage
+from toolkit.node.settings import NodeSettings
+from toolkit.store.interfaces import Shared, Store
+from toolkit.store.open import open_store
+
+if TYPE_CHECKING:
+    from scrapyd.config import Config
+    from twisted.internet.defer import Deferred
+
+T = TypeVar("T")
+THREADS = 8
+_SOFTWARE = ("crawlctl", "scrapyd", "scrapy", "twisted")
+log = Logger()
+
+
+class Membership:
+    """What the components of one Scrapyd process share.
+
+    `session` names this life of the process. `running` counts its jobs, `unready` says why none may be taken now;
+    launcher and heartbeat keep them, on the reactor's thread.
+    """
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self.settings = settings
+        self.session = Session(secrets.token_hex(8))
+        self.started_at = datetime.now(UTC)
+        self.running = 0
+        self.unready: str | None = "is starting"
+        self._woken: list[Callable[[], object]] = []
+        self._store: Store | None = None
+        self._store_lock = threading.Lock()
+
+    @cached_property
+    def home(self) -> Home:
+        """The node's folder, with its identity (`home.id`); entered when first asked for.
+
+        Raises:
+            ConfigurationError: another Scrapyd lives there, or it cannot be written.
+
+        """
+        return Home(self.settings.state_dir)
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """The versions that this node has proven to hold."""
+        return Catalogue(self.settings.state_dir / "catalogue.json")
+
+    def call(self, work: Callable[[Store], T]) -> Deferred[T]:
+        """Do what must wait for Redis in a thread; what it returns or raises comes back on the reactor's thread.
+
+        `StoreUnreachableError` also when the store could not be opened; the next call tries again. Not for work that
+        takes more than seconds: the threads are few.
+        """
+        from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
+
+        return deferToThreadPool(reactor, self._pool, lambda: work(self.store()))
+
+    def ask(self, work: Callable[[Shared], T]) -> Deferred[T]:
+        """Do as `call` does, with the rooms that nodes share: `ask(lambda shared: shared.queue.counts())`."""
+        return self.call(lambda store: work(_shared(store)))
+
+    def store(self) -> Store:
+        """Return the open store; only in a thread, since it may wait.
+
+        Raises:
+            StoreUnreachableError: Redis does not answer.
+
+        """
+        with self._store_lock:
+            if self._store is None:
+                settings = self.settings
+                self._store = open_store(settings.redis, settings.state_dir, cluster=settings.cluster)
+            return self._store
+
+    def versions(self) -> Mapping[ProjectName, tuple[VersionName, ...]]:
+        """Return what this node may run: the proven versions of each project."""
+        return self.catalogue.versions()
+
+    def report(self) -> NodeReport:
+        """Say what the node is now, and in `unfit` why it takes no job, if so; cheap enough for every claim."""
+        settings = self.settings
+        load = measure(settings.logs_dir or settings.state_dir)
+        short = shortage(load, min_memory_mb=settings.min_memory_mb, min_disk_mb=settings.min_disk_mb)
+        return NodeReport(
+            name=settings.name,
+            session=self.session,
+            home=self.home.id,
+            address=settings.address,
+            slots=settings.slots,
+            running=self.running,
+            lease_s=settings.lease_s,
+            load=load.load,
+            memory_free_mb=load.memory_free_mb,
+            disk_free_mb=load.disk_free_mb,
+            versions=self.versions(),
+            software=_software(),
+            labels=settings.labels,
+            behind=self.catalogue.behind(),
+            unfit=self.unready or short,
+            started_at=self.started_at,
+        )
+
+    def wake(self) -> None:
+        """Look into the queue and give a sign of life at once; from any thread. After a version came or went."""
+        from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
+
+        for callback in self._woken:
+            reactor.callFromThread(callback)  # type: ignore[attr-defined]
+
+    def when_woken(self, callback: Callable[[], object]) -> None:
+        """Call this on the reactor's thread at every `wake`."""
+        self._woken.append(callback)
+
+    @cached_property
+    def _pool(self) -> ThreadPool:
+        pool = _Threads(minthreads=0, maxthreads=THREADS, name="crawlctl")
+        pool.start()
+        return pool
+
+
+class _Threads(ThreadPool):
+    """Threads that do not keep a process from ending while Redis lets them wait."""
+
+    @staticmethod
+    def threadFactory(*args: object, **kwargs: object) -> threading.Thread:  # noqa: N802 - Twisted's name
+        return threading.Thread(*args, **kwargs, daemon=True)  # type: ignore[arg-type]
+
+
+_MEMBERSHIPS: WeakKeyDictionary[Config, Membership] = WeakKeyDictionary()
+
+
+def membership(config: Config) -> Membership:
+    """Return the one membership of the Scrapyd process that has this configuration.
+
+    Raises:
+        ConfigurationError: the configuration names no Redis, or is wrong.
+
+    """
+    known = _MEMBERSHIPS.get(config)
+    if known is None:
+        known = _MEMBERSHIPS[config] = Membership(NodeSettings.read(config))
+    return known
+
+
+def _shared(store: Store) -> Shared:
+    if store.shared is None:
+        raise StoreUnreachableError("the node's store holds no shared queue")
+    return store.shared
+
+
+_versions: dict[str, str] = {}
+
+
+def _software() -> Mapping[str, str]:
+    if not _versions:
+        _versions.update({name: metadata.version(name) for name in _SOFTWARE})
+    return _versions

@@ -1,0 +1,137 @@
+"""What a node is told by its scrapyd.conf and its environment. Read once, at start; nothing here connects anywhere."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolkit.config import options
+from toolkit.config.nearest import did_you_mean
+from toolkit.config.options import REDIS_VARIABLE, Scope
+from toolkit.config.values import parse_value
+from toolkit.model.errors import ConfigurationError
+from toolkit.model.hosts import Secret
+from toolkit.model.names import NodeName
+from toolkit.store.address import parse_address
+
+if TYPE_CHECKING:
+    from scrapyd.config import Config
+
+SECTION = "crawlctl"
+"""The section of scrapyd.conf that is ours."""
+
+_NO_REDIS = f"this node has no Redis: set the environment variable {REDIS_VARIABLE}, or redis_file in [{SECTION}]"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """All that the plug-in goes by; folders are absolute. `slots` is how many jobs run at once (Scrapyd's max_proc)."""
+
+    name: NodeName
+    redis: Secret
+    cluster: str
+    lease_s: float
+    slots: int
+    address: str
+    labels: Mapping[str, str]
+    state_dir: Path
+    logs_dir: Path | None
+    min_memory_mb: int
+    min_disk_mb: int
+    max_egg_mb: int
+    listing_timeout_s: float
+    history_days: float
+    history_jobs: int
+    finished_to_keep: int
+    runner: str
+
+    @classmethod
+    def read(cls, config: Config, *, environ: Mapping[str, str] = os.environ) -> NodeSettings:
+        """Return the settings that Scrapyd's configuration means.
+
+        Raises:
+            ConfigurationError: no Redis is named, or an option of `[crawlctl]` is unknown or has no value of its kind.
+
+        """
+        own = _own_values(config)
+        logs_dir = config.get("logs_dir", "logs")
+        return cls(
+            name=NodeName(config.get("node_name", socket.gethostname())),
+            redis=_redis(own, environ),
+            cluster=own["cluster"],
+            lease_s=float(own["lease_s"]),
+            slots=_slots(config),
+            address=own["address"] or _address(config, environ),
+            labels=_labels(own["labels"] or ""),
+            state_dir=Path(own["state_dir"] or Path(config.get("dbs_dir", "dbs")) / "node").absolute(),
+            logs_dir=Path(logs_dir).absolute() if logs_dir else None,
+            min_memory_mb=own["min_memory_mb"],
+            min_disk_mb=own["min_disk_mb"],
+            max_egg_mb=own["max_egg_mb"],
+            listing_timeout_s=float(own["listing_timeout_s"]),
+            history_days=float(own["history_days"]),
+            history_jobs=own["history_jobs"],
+            finished_to_keep=config.getint("finished_to_keep", 100),
+            runner=config.get("runner", "scrapyd.runner"),
+        )
+
+
+def _own_values(config: Config) -> dict[str, Any]:
+    """Return every option's value, its default where nothing is written."""
+    known = {each.name: each for each in options.options(Scope.NODE)}
+    values: dict[str, Any] = {name: each.default for name, each in known.items()}
+    for name, text in config.items(SECTION, default=[]):
+        if name in known and text:
+            values[name] = parse_value(known[name], text)
+        elif name not in known and name not in config.cp.defaults():
+            raise ConfigurationError(f"[{SECTION}] has no option {name!r}{did_you_mean(name, known)}")
+    return values
+
+
+def _redis(own: Mapping[str, Any], environ: Mapping[str, str]) -> Secret:
+    """Return the URL; the environment wins over the file, the file over the option."""
+    option = options.option(Scope.NODE, "redis")
+    if text := environ.get(REDIS_VARIABLE):
+        url = parse_value(option, text)
+    elif own["redis_file"]:
+        url = parse_value(option, _one_line(Path(own["redis_file"])))
+    else:
+        url = own["redis"]
+    if not isinstance(url, Secret):
+        raise ConfigurationError(_NO_REDIS)
+    parse_address(url)
+    return url
+
+
+def _one_line(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+        mode = path.stat().st_mode
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"redis_file {path} cannot be read: {error}") from error
+    if mode & (stat.S_IROTH | stat.S_IWOTH):
+        raise ConfigurationError(f"redis_file {path} can be read by everybody on this machine: chmod 600 {path}")
+    return text
+
+
+def _slots(config: Config) -> int:
+    """Count as Scrapyd does (`launcher.py`)."""
+    return int(config.getint("max_proc", 0)) or multiprocessing.cpu_count() * int(config.getint("max_proc_per_cpu", 4))
+
+
+def _address(config: Config, environ: Mapping[str, str]) -> str:
+    """Say where Scrapyd listens, as `app.py` reads it; the environment wins there."""
+    host = environ.get("SCRAPYD_BIND_ADDRESS") or config.get("bind_address", "127.0.0.1")
+    port = environ.get("SCRAPYD_HTTP_PORT") or config.getint("http_port", 6800)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _labels(text: str) -> dict[str, str]:
+    pairs = (part.partition("=") for part in text.split(",") if part.strip())
+    return {name.strip(): value.strip() for name, _, value in pairs}
