@@ -1,0 +1,169 @@
+"""The one way by which an egg comes onto this node: staged, checked, listed, and published only when all went well.
+
+The web service uses it for what is pushed, the installer for what is pulled. It works in any thread and waits for
+processes and disks, so it is never called on the reactor. Nothing here speaks to the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from scrapyd.webservice import spider_list
+
+from toolkit.model.errors import ConflictError, EggError
+from toolkit.model.names import ProjectName, VersionName
+from toolkit.node.archive import UNPACKED_FACTOR, check_archive
+from toolkit.node.catalogue import Catalogue, Proof, Surroundings, with_file
+from toolkit.node.eggstorage import ProvenEggStorage
+from toolkit.node.listing import SpiderLister
+
+_PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class StagedEgg:
+    """An egg that lies in Scrapyd's folder under a name which nobody is told."""
+
+    project: ProjectName
+    path: Path
+    digest: str
+    size_bytes: int
+
+
+class Shelf:
+    """This node's eggs and what is proven of them."""
+
+    def __init__(
+        self, *, eggs: ProvenEggStorage, catalogue: Catalogue, lister: SpiderLister, max_egg_bytes: int
+    ) -> None:
+        self.eggs = eggs
+        self.catalogue = catalogue
+        self.max_egg_bytes = max_egg_bytes
+        self._lister = lister
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def staged(self, project: ProjectName, content: BinaryIO, *, digest: str | None = None) -> Iterator[StagedEgg]:
+        """Stage an egg for the time of a `with`; it is gone afterwards unless it was published.
+
+        Raises:
+            EggError: it is no ZIP file, too large packed or unpacked, or not the bytes that `digest` (SHA-256) says.
+            DirectoryTraversalError: the project's name leaves the folder of eggs.
+
+        """
+        path = self.eggs.stage(project)
+        try:
+            yield self._stage(project, path, content, digest)
+        finally:
+            with self._lock:
+                self.eggs.discard(path)
+
+    def held_digest(self, project: ProjectName, version: VersionName) -> str | None:
+        """Return the digest of the egg that lies under this version now."""
+        return self.eggs.digest(project, version)
+
+    def prove(self, staged: StagedEgg) -> Proof:
+        """List a staged egg's spiders, unless that was done before with the same bytes, Python and packages.
+
+        Raises:
+            EggError: see `SpiderLister.spiders`.
+
+        """
+        surroundings = Surroundings.now()
+        known = self.catalogue.remembered(staged.project, digest=staged.digest, surroundings=surroundings)
+        if known is not None:
+            return known
+        spiders = self._lister.spiders(staged.project, staged.path.stem)
+        return Proof(staged.digest, spiders, surroundings, datetime.now(UTC))
+
+    def publish(self, staged: StagedEgg, version: VersionName, proof: Proof, *, replaces: str | None) -> None:
+        """Let a proven egg be this version; `replaces` is the digest of what lay there when that was last looked at.
+
+        Raises:
+            ConflictError: somebody else has published another egg under this version meanwhile; it stays.
+            OSError: it could not be written; the version is as it was.
+
+        """
+        with self._lock:
+            if self.held_digest(staged.project, version) not in {replaces, staged.digest}:
+                raise ConflictError(f"somebody else has just uploaded {staged.project} {version} with other bytes")
+            self.eggs.publish(staged.path, staged.project, version)
+            self._note(staged.project, version, proof)
+
+    def prove_held(self, project: ProjectName, version: VersionName) -> bool:
+        """Prove what lies in the folder, listing it only when need be; return whether anything changed by that.
+
+        Raises:
+            EggError: the egg cannot be listed, or is none; it stays where it is, and does not count as held.
+
+        """
+        file = self.eggs.file(project, version)
+        if file is None:
+            self.catalogue.drop(project, version)
+            return True
+        is_proven = self.catalogue.proof(project, version) is not None
+        surroundings = Surroundings.now()
+        if self.catalogue.confirm(project, version, file=file, surroundings=surroundings):
+            return not is_proven
+        path = self.eggs.path(project, version)
+        digest = self.eggs.digest(project, version) or ""
+        proof = self.catalogue.remembered(project, digest=digest, surroundings=surroundings)
+        if proof is None:
+            self.catalogue.suspend(project, version, "its spiders are being listed")
+            self._check(path)
+            spiders = self._lister.spiders(project, version)
+            proof = Proof(digest, spiders, surroundings, datetime.now(UTC))
+        self._note(project, version, with_file(proof, file))
+        return True
+
+    def drop(self, project: str, version: str | None = None) -> None:
+        """Remove a version, or a whole project. Quick enough for the reactor.
+
+        Raises:
+            EggNotFoundError: there is no such version.
+            ProjectNotFoundError: there is no such project.
+            DirectoryTraversalError: the project's name leaves the folder of eggs.
+
+        """
+        self.eggs.delete(project, version)
+        self.catalogue.drop(project, version)
+        spider_list.delete(project, version)
+
+    def close(self) -> None:
+        """End the listings that are under way."""
+        self._lister.close()
+
+    def _stage(self, project: ProjectName, path: Path, content: BinaryIO, digest: str | None) -> StagedEgg:
+        with path.open("wb") as file:
+            shutil.copyfileobj(content, file, _PIECE_BYTES)
+            size_bytes = file.tell()
+        if size_bytes > self.max_egg_bytes:
+            raise EggError(too_large(size_bytes, self.max_egg_bytes))
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest is not None and found != digest.lower():
+            raise EggError(f"the egg that arrived has the digest {found}, not {digest:.80}: it was changed on its way")
+        self._check(path)
+        return StagedEgg(project, path, found, size_bytes)
+
+    def _check(self, path: Path) -> None:
+        check_archive(path, max_unpacked_bytes=self.max_egg_bytes * UNPACKED_FACTOR)
+
+    def _note(self, project: ProjectName, version: VersionName, proof: Proof) -> None:
+        """Let the catalogue know, and Scrapyd's own list of spiders, which other plug-ins may ask."""
+        self.catalogue.add(project, version, with_file(proof, self.eggs.file(project, version)))
+        spider_list.cache[project].pop(None, None)
+        spider_list.cache[project][version] = list(proof.spiders)
+
+
+def too_large(size_bytes: int, max_bytes: int) -> str:
+    """Say that an egg is larger than this node takes."""
+    return f"the egg is too large: {size_bytes / 1e6:.1f} MB; this node takes {max_bytes / 1e6:g} MB (max_egg_mb)"
