@@ -10,7 +10,7 @@ REDIS_URL = r"^(rediss?(\+sentinel)?|unix)://"
 REDIS_SHAPE = "a URL that begins with redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://"
 CLUSTER_NAME = r"^[A-Za-z0-9_.-]{1,100}$"
 CLUSTER_SHAPE = "1 to 100 letters, digits, '_', '-' and '.'"
-_LABEL = r"[A-Za-z0-9_][A-Za-z0-9_./-]*\s*=[^,=]*"
+_LABEL = r"[A-Za-z0-9_][A-Za-z0-9_./-]*\s*=[^,]*"
 
 NODE_OPTIONS: tuple[Option, ...] = (
     Option(

@@ -10,7 +10,7 @@ import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from toolkit.model.errors import ConfigurationError
 from toolkit.model.hosts import Host, Secret
@@ -109,6 +109,13 @@ def redis_address(url: Secret | None) -> RedisAddress | None:
     return RedisAddress(address, port, Secret(unquote(parts.password)) if parts.password else None)
 
 
+def with_redis_password(url: Secret, password: Secret) -> Secret:
+    """Return the URL with this password in place of any credentials in it."""
+    parts = urlsplit(url.reveal())
+    place = parts.netloc.rpartition("@")[2]
+    return Secret(urlunsplit(parts._replace(netloc=f":{quote(password.reveal(), safe='')}@{place}")))
+
+
 def _with_password(host: Host, password: Secret) -> Host:
     if not host.is_local or host.password is not None:
         return host
@@ -121,6 +128,4 @@ def _redis_url(url: Secret | None, folder: Path, password: Secret) -> Secret | N
         return url
     if (private_files.read(folder / REDIS_FOLDER / ADDRESS_FILE) or "").strip() != wanted.place:
         return url
-    parts = urlsplit(url.reveal())
-    place = parts.netloc.rpartition("@")[2]
-    return Secret(urlunsplit(parts._replace(netloc=f":{password.reveal()}@{place}")))
+    return with_redis_password(url, password)

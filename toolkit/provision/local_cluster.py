@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,9 @@ from toolkit.provision.credentials import (
     local_password,
     redis_address,
     with_local_credentials,
+    with_redis_password,
 )
+from toolkit.provision.local_nodes import SharedQueue
 from toolkit.provision.local_servers import Answer
 from toolkit.provision.redis_server import RedisServer
 
@@ -41,8 +44,9 @@ def up(
     """Start the Redis and the local hosts of the inventory, in parallel, and keep them; idempotent.
 
     Redis comes first in the result, under the name `redis`, if its URL is one of this machine; another one that
-    answers there is used as it is. A server that does not come up is an outcome. `on_progress` gets each outcome as
-    soon as it is known, in the caller's thread. Interrupted, it stops what it had started and raises on.
+    answers there is used as it is. With a Redis, here or elsewhere, hosts become nodes of the shared queue unless their
+    kind is stock; without one, all are stock. A server that does not come up is an outcome. `on_progress` gets each
+    outcome as soon as it is known, in the caller's thread. Interrupted, it stops what it had started and raises on.
 
     Raises:
         MissingExtraError: psutil is not installed.
@@ -59,9 +63,10 @@ def up(
         wanted = redis_address(inventory.redis)
         if wanted is not None:
             starts[REDIS] = lambda: _start_redis(wanted, password, home, environ, cancelled)
+        queue = _queue_of(inventory, wanted, password, home)
         for host in with_local_credentials(inventory, home).hosts:
             if host.is_local:
-                starts[host.name] = _starter(host, home, environ, cancelled)
+                starts[host.name] = _starter(host, home, queue if host.kind == "node" else None, environ, cancelled)
         return _all_or_none_of_ours(starts, home, cancelled, on_progress)
 
 
@@ -97,9 +102,24 @@ def _known_nodes(home: Path) -> list[NodeName]:
 
 
 def _starter(
-    host: Host, home: Path, environ: Mapping[str, str], cancelled: threading.Event
+    host: Host, home: Path, queue: SharedQueue | None, environ: Mapping[str, str], cancelled: threading.Event
 ) -> Callable[[], LocalProcess]:
-    return lambda: local_nodes.start_node(host, home / NODES_FOLDER, environ=environ, cancelled=cancelled)
+    return lambda: local_nodes.start_node(host, home / NODES_FOLDER, queue=queue, environ=environ, cancelled=cancelled)
+
+
+def _queue_of(inventory: Inventory, wanted: RedisAddress | None, generated: Secret, home: Path) -> SharedQueue | None:
+    """Return the queue that the nodes share, with the password that its Redis has or will have."""
+    if inventory.redis is None or find_spec("toolkit.node.application") is None:
+        return None
+    url = inventory.redis
+    if wanted is not None and wanted.password is None and not _is_used_as_it_is(wanted, home):
+        url = with_redis_password(url, generated)
+    return SharedQueue(url, inventory.cluster)
+
+
+def _is_used_as_it_is(wanted: RedisAddress, home: Path) -> bool:
+    is_kept = RedisServer(home / REDIS_FOLDER, environ={}).is_running
+    return not is_kept and redis_server.ping(wanted.address, wanted.port, wanted.password) is Answer.OURS
 
 
 def _start_redis(

@@ -1,6 +1,7 @@
-"""Nodes of this machine: one stock Scrapyd process for each local host, with a folder of its own.
+"""Nodes of this machine: one Scrapyd process for each local host, with a folder of its own, with the plug-in or stock.
 
-Scrapyd itself is never imported here. Its whole API has its door in `cluster`; this asks it only who it is.
+Neither Scrapyd nor the plug-in is ever imported here. Scrapyd's whole API has its door in `cluster`; this asks it only
+who it is.
 """
 
 from __future__ import annotations
@@ -8,23 +9,28 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import re
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
 
-from toolkit.config.scrapyd_conf import render
+from toolkit.config.options import Scope, option
+from toolkit.config.scrapyd_conf import render, render_stock
 from toolkit.model.errors import ConfigurationError, MissingExtraError
-from toolkit.model.hosts import Host
+from toolkit.model.hosts import Host, Secret
 from toolkit.model.names import check_project
 from toolkit.model.servers import LocalProcess
 from toolkit.provision import local_servers
 from toolkit.provision.environment import lean_environment
 from toolkit.provision.local_servers import Answer, LocalServer
+from toolkit.runs.folder import RUN_VARIABLE
 
 LOG = "scrapyd.log"
+REDIS_FILE = "redis.url"
 DEFAULT_SLOTS = 4
 # Scrapyd's own 5 s between two looks for work feels broken on a laptop; an idle node at 0.5 s costs nearly nothing.
 POLL_INTERVAL_S = 0.5
@@ -32,13 +38,27 @@ _ASK_TIMEOUT_S = 5.0
 _SETUPTOOLS_HINT = "pip install 'setuptools<81'"
 
 
+@dataclass(frozen=True, slots=True)
+class SharedQueue:
+    """Where the nodes of one cluster find their jobs: the Redis, and the cluster's name in it."""
+
+    redis: Secret
+    cluster: str
+
+
 def start_node(
-    host: Host, folder: Path, *, environ: Mapping[str, str], cancelled: threading.Event | None = None
+    host: Host,
+    folder: Path,
+    *,
+    queue: SharedQueue | None,
+    environ: Mapping[str, str],
+    cancelled: threading.Event | None = None,
 ) -> LocalProcess:
     """Start the host's node in `folder/<name>` and return when it answers under its own name; idempotent.
 
-    The host brings user name and password. They stand in files of mode 0600, never on a command line or in an
-    environment. A node that runs with other settings is started anew, its spiders ended first.
+    With a queue it is a node of that; without one it is a stock Scrapyd. The host brings user name and password. They,
+    and the Redis' URL, stand in files of mode 0600, never on a command line or in an environment. A node that runs with
+    other settings is started anew: a node of the queue adopts its running jobs, a stock one's are ended first.
 
     Raises:
         MissingExtraError: Scrapyd is not installed.
@@ -48,7 +68,7 @@ def start_node(
     """
     _check_installed()
     _check_possible(host)
-    return local_servers.start(_node(host, folder.resolve() / host.name, environ), cancelled=cancelled)
+    return local_servers.start(_node(host, folder.resolve() / host.name, queue, environ), cancelled=cancelled)
 
 
 def stop_node(name: str, folder: Path, *, grace_s: float = local_servers.GRACE_S) -> LocalProcess:
@@ -79,12 +99,28 @@ def settings(host: Host) -> dict[str, str]:
     }
 
 
-def ask(host: Host) -> Answer:
-    """Ask `daemonstatus.json` who answers at the host's address, with the host's credentials."""
+def stock_settings(host: Host) -> dict[str, str]:
+    """Return what the `scrapyd.conf` of a stock node says: it has no cluster to remember its ended jobs."""
+    return settings(host) | {"jobstorage": "scrapyd.jobstorage.SqliteJobStorage"}
+
+
+def node_settings(host: Host, queue: SharedQueue) -> dict[str, str]:
+    """Return what the section `[crawlctl]` says; a label that its form cannot hold stays in the inventory alone."""
+    labels = option(Scope.NODE, "labels")
+    pairs = [f"{name}={text.strip()}" for name, text in sorted(host.labels.items()) if "," not in text]
+    return {
+        "redis_file": REDIS_FILE,
+        "cluster": queue.cluster,
+        labels.name: ", ".join(pair for pair in pairs if re.search(labels.pattern or "", pair)),
+    }
+
+
+def ask(host: Host, *, page: str) -> Answer:
+    """Ask one of Scrapyd's pages who answers at the host's address, with the host's credentials."""
     token = base64.b64encode(f"{host.username}:{host.password.reveal() if host.password else ''}".encode()).decode()
     connection = http.client.HTTPConnection(host.address, host.port, timeout=_ASK_TIMEOUT_S)
     try:
-        connection.request("GET", "/daemonstatus.json", headers={"Authorization": f"Basic {token}"})
+        connection.request("GET", f"/{page}", headers={"Authorization": f"Basic {token}"})
         response = connection.getresponse()
         body = response.read(10_000)
     except (OSError, http.client.HTTPException):
@@ -100,8 +136,10 @@ def ask(host: Host) -> Answer:
     return Answer.OURS if name == host.name else Answer.SOMEBODY_ELSE
 
 
-def _node(host: Host, home: Path, environ: Mapping[str, str]) -> LocalServer:
-    text = render(settings(host))
+def _node(host: Host, home: Path, queue: SharedQueue | None, environ: Mapping[str, str]) -> LocalServer:
+    text = render(settings(host), crawlctl=node_settings(host, queue)) if queue else render_stock(stock_settings(host))
+    page = "crawlctl.json" if queue else "daemonstatus.json"
+    secret = {REDIS_FILE: f"{queue.redis.reveal()}\n"} if queue else {}
     return LocalServer(
         name=host.name,
         address=host.address,
@@ -109,10 +147,11 @@ def _node(host: Host, home: Path, environ: Mapping[str, str]) -> LocalServer:
         home=home,
         # Scrapyd reads ./scrapyd.conf, then ~/.scrapyd.conf, then the closest scrapy.cfg upwards; the last one wins.
         # Under both names ours is last, and no scrapy.cfg of a project around the folder is found.
-        files={"scrapyd.conf": text, "scrapy.cfg": text},
+        files={"scrapyd.conf": text, "scrapy.cfg": text, **secret},
         argv=(sys.executable, "-m", "scrapyd", "--pidfile="),
         env=lean_environment(environ),
-        ask=lambda: ask(host),
+        ask=lambda: ask(host, page=page),
+        adopts=RUN_VARIABLE if queue else None,
         log_name=LOG,
         override_hint="look into /etc/scrapyd/ and ~/.scrapyd.conf for settings that override it",
         death_hints={

@@ -36,7 +36,8 @@ class Answer(Enum):
 class LocalServer:
     """A server as it should be: its folder, the files there with their text, its command, and how to tell it is up.
 
-    `override_hint` helps when it answers as another; `death_hints` maps words of its log to what to do about them.
+    `override_hint` helps when it answers as another; `death_hints` maps words of its log to what to do about them. Its
+    processes that have the variable `adopts` in their environment outlive a restart, since its successor adopts them.
     """
 
     name: str
@@ -50,6 +51,7 @@ class LocalServer:
     log_name: str
     override_hint: str
     death_hints: Mapping[str, str] = field(default_factory=dict)
+    adopts: str | None = None
 
     @property
     def place(self) -> str:
@@ -77,7 +79,7 @@ def start(server: LocalServer, *, cancelled: threading.Event | None = None) -> L
     if private_files.read(server.home / ADDRESS) != f"{server.place}\n":
         # Before anything is ended: a node that is to move keeps its place if the new one is taken.
         ports.check_free(server.address, server.port, who=server.name)
-    ended = processes.stop(kept, grace_s=GRACE_S) if kept else processes.end_orphans(record, grace_s=GRACE_S)
+    ended = _end(kept, record, grace_s=GRACE_S, spared=server.adopts)
     _check_gone(server.name, ended)
     ports.check_free(server.address, server.port, who=server.name)
     fresh = _launch(server, record, stop_waiting)
@@ -97,7 +99,7 @@ def stop(name: str, home: Path, *, grace_s: float = GRACE_S) -> LocalProcess:
     record = home / RECORD
     place = (private_files.read(home / ADDRESS) or "").strip()
     kept = processes.find(record)
-    ended = processes.stop(kept, grace_s=grace_s) if kept else processes.end_orphans(record, grace_s=grace_s)
+    ended = _end(kept, record, grace_s=grace_s, spared=None)
     _check_gone(name, ended)
     private_files.remove(home / ADDRESS)
     note = f"{len(ended.killed)} had to be killed" if ended.killed else ""
@@ -106,6 +108,12 @@ def stop(name: str, home: Path, *, grace_s: float = GRACE_S) -> LocalProcess:
     if ended.gone:
         return LocalProcess(name, place, "stopped", None, f"had died; ended {len(ended.gone)} that it left behind")
     return LocalProcess(name, place, "not running")
+
+
+def _end(kept: processes.Kept | None, record: Path, *, grace_s: float, spared: str | None) -> processes.StopResult:
+    if kept is None:
+        return processes.end_orphans(record, grace_s=grace_s, spared=spared)
+    return processes.stop(kept, grace_s=grace_s, spared=spared)
 
 
 def _is_described(server: LocalServer) -> bool:
@@ -125,7 +133,7 @@ def _launch(server: LocalServer, record: Path, cancelled: threading.Event) -> pr
     try:
         _wait_for_new(server, kept, cancelled, time.monotonic() + READY_WITHIN_S, since)
     except BaseException:
-        processes.stop(kept, grace_s=GRACE_S)
+        processes.stop(kept, grace_s=GRACE_S, spared=server.adopts)
         private_files.remove(server.home / ADDRESS)
         raise
     return kept

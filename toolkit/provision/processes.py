@@ -111,19 +111,20 @@ def find(record: Path) -> Kept | None:
     return kept if _process_of(kept) else None
 
 
-def stop(kept: Kept, *, grace_s: float, with_children: bool = True) -> StopResult:
+def stop(kept: Kept, *, grace_s: float, spared: str | None = None) -> StopResult:
     """End the process and everything that came of it: SIGTERM, `grace_s` seconds to end by itself, SIGKILL.
 
-    Children get their SIGTERM once their parent is gone, so that a parent can end its own first. The record is removed
-    when nothing is left. Safe for a process that is gone already: what it left behind is ended.
+    Children get their SIGTERM once their parent is gone, so that a parent can end its own first. Who has a variable of
+    the name `spared` in its environment is left alone. The record is removed when nothing is left. Safe for a process
+    that is gone already: what it left behind is ended.
     """
     main = _process_of(kept)
-    return _end([main] if main else [], kept.record, grace_s=grace_s, with_children=with_children)
+    return _end([main] if main else [], kept.record, grace_s=grace_s, spared=spared)
 
 
-def end_orphans(record: Path, *, grace_s: float) -> StopResult:
-    """End what an earlier process of this record left behind when it died."""
-    return _end([], record, grace_s=grace_s, with_children=True)
+def end_orphans(record: Path, *, grace_s: float, spared: str | None = None) -> StopResult:
+    """End what an earlier process of this record left behind when it died, but for who is `spared`, as in `stop`."""
+    return _end([], record, grace_s=grace_s, spared=spared)
 
 
 def log_size(log: Path) -> int:
@@ -164,7 +165,8 @@ def _process_of(kept: Kept) -> Process | None:
     with contextlib.suppress(psutil.NoSuchProcess):
         process: Process = psutil.Process(kept.pid)
         # The system derives a start from its clock: when that is set anew, only the mark tells that it is the same.
-        is_same = abs(process.create_time() - kept.started_at) <= _SAME_START_S or _mark_of(process) == str(kept.record)
+        is_same_start = abs(process.create_time() - kept.started_at) <= _SAME_START_S
+        is_same = is_same_start or _environ_of(process).get(MARK) == str(kept.record)
         if is_same and not _is_gone(process):
             return process
     return None
@@ -182,16 +184,18 @@ def _is_gone(process: Process) -> bool:
         return True
 
 
-def _mark_of(process: Process) -> str | None:
+def _environ_of(process: Process) -> Mapping[str, str]:
+    """Return the environment with which a process was started; none of one that is not ours to look into."""
     psutil = load_psutil()
     try:
-        return process.environ().get(MARK)
+        environ: dict[str, str] = process.environ()
     except (psutil.Error, OSError):
-        return None
+        return {}
+    return environ
 
 
-def _end(family: list[Process], record: Path, *, grace_s: float, with_children: bool) -> StopResult:
-    alive = {process.pid: process for process in (_grown(family, record) if with_children else family)}
+def _end(family: list[Process], record: Path, *, grace_s: float, spared: str | None) -> StopResult:
+    alive = {process.pid: process for process in _grown(family, record, spared)}
     seen = set(alive)
     asked: set[int] = set()
     killed: set[int] = set()
@@ -204,9 +208,9 @@ def _end(family: list[Process], record: Path, *, grace_s: float, with_children: 
             asked |= _send(signal.SIGTERM, [process for process in firsts if process.pid not in asked])
         time.sleep(_PAUSE_S)
         left = {pid: process for pid, process in alive.items() if not _is_gone(process)}
-        if with_children and len(left) < len(alive):
+        if len(left) < len(alive):
             # A process may have started another just before its end.
-            left = {process.pid: process for process in _grown(list(left.values()), record)}
+            left = {process.pid: process for process in _grown(list(left.values()), record, spared)}
         alive = left
         seen |= set(alive)
     if not alive:
@@ -215,7 +219,7 @@ def _end(family: list[Process], record: Path, *, grace_s: float, with_children: 
     return StopResult(tuple(sorted(gone)), tuple(sorted(killed & gone)), tuple(sorted(alive)))
 
 
-def _grown(family: list[Process], record: Path) -> list[Process]:
+def _grown(family: list[Process], record: Path, spared: str | None) -> list[Process]:
     """Return the family with all descendants, and with whoever carries the record's mark, however it was orphaned."""
     psutil = load_psutil()
     found = {process.pid: process for process in family}
@@ -224,8 +228,11 @@ def _grown(family: list[Process], record: Path) -> list[Process]:
         with contextlib.suppress(psutil.Error):
             if process.pid == os.getpid() or _is_gone(process):
                 continue
+            environ = _environ_of(process)
+            if spared is not None and spared in environ:
+                continue
             parents[process] = process.ppid()
-            if _mark_of(process) == str(record):
+            if environ.get(MARK) == str(record):
                 found[process.pid] = process
     while more := {p.pid: p for p, parent in parents.items() if parent in found and p.pid not in found}:
         found |= more

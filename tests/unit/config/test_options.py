@@ -75,7 +75,11 @@ def test_a_cluster_has_a_name_exactly_if_the_store_can_use_it(scope: Scope) -> N
 @pytest.mark.parametrize(
     ("name", "good", "bad"),
     [
-        ("labels", ["", "region=eu", "region = eu, size=big", "a/b=", "x=1,y=2"], ["region", "=eu", "a=b=c", "a=1,,"]),
+        (
+            "labels",
+            ["", "region=eu", "region = eu, size=big", "a/b=", "x=1,y=2", "a=b=c"],
+            ["region", "=eu", "a=1,,", "a=1,b"],
+        ),
         ("address", ["node-1:6800", "192.0.2.1:1", "[::1]:6800"], ["node-1", "http://node-1:1", ":6800", "::1:6800"]),
         ("redis", ["redis://:p@h:1/0", "unix:///r.sock"], ["h:6379", "redis://h/x", "http://h"]),
         ("lease_s", ["1", "0.5e1", "3600"], ["0.5", "0", "3601", "15s", ""]),

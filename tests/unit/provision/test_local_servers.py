@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from support.ports import free_port
 from support.processes import quiet_environment
@@ -19,6 +20,13 @@ from toolkit.provision import local_servers, processes
 from toolkit.provision.local_servers import RECORD, Answer, LocalServer
 
 SLEEPS = "import time; print('up', flush=True); time.sleep(120)"
+SLEEPER = (sys.executable, "-S", "-c", SLEEPS)
+PARENT = f"""
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-S", "-c", {SLEEPS!r}], env={{**os.environ, "ADOPTED": "1"}})
+print(child.pid, flush=True)
+time.sleep(120)
+"""
 Ask = Callable[[], Answer]
 
 
@@ -49,6 +57,15 @@ def is_running(home: Path) -> bool:
     return processes.find(home / RECORD) is not None
 
 
+def child_told_of(home: Path) -> psutil.Process:
+    log = home / "server.log"
+    return psutil.Process(int(wait_until(lambda: log.read_text().partition("\n")[0], deadline_s=10, what="a child")))
+
+
+def is_there(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
 def test_a_server_is_started_once_and_stopped_once(home: Path) -> None:
     server = a_server(home)
     assert [local_servers.start(server).action for _ in range(2)] == ["started", "unchanged"]
@@ -68,6 +85,25 @@ def test_another_text_in_its_files_starts_it_anew(home: Path) -> None:
     assert second.pid != first.pid
     assert (home / "server.conf").read_text() == "one = 2\n"
     assert (home / "server.conf").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_a_server_adopts_outlives_its_restart_and_not_its_stop(home: Path) -> None:
+    server = replace(a_server(home, code=PARENT), adopts="ADOPTED")
+    local_servers.start(server)
+    child = child_told_of(home)
+    assert local_servers.start(replace(server, files={"server.conf": "two"}, argv=SLEEPER)).action == "restarted"
+    assert is_there(child)
+    assert local_servers.stop("server", home).action == "stopped"
+    assert not is_there(child)
+
+
+def test_who_does_not_adopt_ends_what_its_predecessor_left(home: Path) -> None:
+    server = replace(a_server(home, code=PARENT), adopts="ADOPTED")
+    local_servers.start(server)
+    child = child_told_of(home)
+    other = replace(server, files={"server.conf": "two"}, argv=SLEEPER, adopts=None)
+    assert local_servers.start(other).action == "restarted"
+    assert not is_there(child)
 
 
 def test_a_server_that_is_to_move_to_a_taken_port_stays_where_it_is(home: Path) -> None:

@@ -29,6 +29,15 @@ PARENT = (
     "time.sleep(120)\n"
 )
 
+# A parent of two, one of them with a variable that may spare it.
+SPARING = f"""
+import os, subprocess, sys, time
+environs = [{{**os.environ}}, {{**os.environ, "SPARED": "1"}}]
+children = [subprocess.Popen([sys.executable, "-S", "-c", {SLEEPS!r}], env=each) for each in environs]
+print(*(child.pid for child in children), flush=True)
+time.sleep(120)
+"""
+
 # A parent that ends its own child, which would complain if it were asked to end by somebody else.
 POLITE = """
 import signal, subprocess, sys, time
@@ -139,12 +148,15 @@ def test_children_in_other_sessions_are_stopped_too(record: Path) -> None:
     assert not is_there(child)
 
 
-def test_without_children_only_the_process_itself_is_stopped(record: Path) -> None:
-    kept = started(record, PARENT)
-    child = int(first_line(record))
-    result = processes.stop(kept, grace_s=5, with_children=False)
-    assert result.gone == (kept.pid,)
-    assert is_there(child)
+def test_who_has_the_spared_variable_is_left_alone_and_found_later(record: Path) -> None:
+    kept = started(record, SPARING)
+    plain, spared = map(int, first_line(record).split())
+    result = processes.stop(kept, grace_s=5, spared="SPARED")
+    assert set(result.gone) == {kept.pid, plain}
+    assert is_there(spared)
+    assert processes.end_orphans(record, grace_s=5, spared="SPARED") == processes.StopResult()
+    assert processes.end_orphans(record, grace_s=5).gone == (spared,)
+    assert not is_there(spared)
 
 
 def test_orphans_of_a_killed_process_are_found_by_their_mark(record: Path) -> None:

@@ -36,7 +36,7 @@ def test_psutil_is_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_scrapyd_is_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_nodes, "find_spec", without("scrapyd"))
     with pytest.raises(MissingExtraError, match="Scrapyd is not installed"):
-        local_nodes.start_node(HOST, tmp_path, environ={})
+        local_nodes.start_node(HOST, tmp_path, queue=None, environ={})
 
 
 def test_setuptools_without_pkg_resources_is_met_before_jobs_fail(
@@ -44,7 +44,7 @@ def test_setuptools_without_pkg_resources_is_met_before_jobs_fail(
 ) -> None:
     monkeypatch.setattr(local_nodes, "find_spec", without("pkg_resources"))
     with pytest.raises(ConfigurationError, match="pkg_resources") as caught:
-        local_nodes.start_node(HOST, tmp_path, environ={})
+        local_nodes.start_node(HOST, tmp_path, queue=None, environ={})
     assert caught.value.hint == "pip install 'setuptools<81'"
 
 
