@@ -80,6 +80,17 @@ class Fields:
         """Return a moment in UTC or nothing."""
         return None if self._content.get(name) is None else self.time(name)
 
+    def maybe_moment(self, name: str) -> datetime | None:
+        """Return a moment in UTC, written in milliseconds since 1970, or nothing."""
+        value = self.maybe_number(name)
+        if value is None:
+            return None
+        try:
+            seconds, rest_us = divmod(round(value * 1000), 1_000_000)
+            return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest_us)
+        except (ValueError, OverflowError, OSError):
+            return self._refuse(name, "a time in milliseconds")
+
     def choice(self, name: str, choices: type[E]) -> E:
         """Return one of the words of an enumeration."""
         try:

@@ -22,6 +22,7 @@ of nodes into one slot, so that a script may touch several. Nothing else of a sh
 | `jobs:progress` | hash | id of an active job → what its spider last said (JSON) |
 | `jobs:wishes` | hash | id of an active job → what operators want of it (JSON) |
 | `jobs:delayed` | sorted set | id of a pending job → when it may be taken, in milliseconds |
+| `jobs:lost` | sorted set | id of a lost job → when it was lost, in milliseconds |
 | `jobs:same` | hash | fingerprint of project, spider and arguments → how many such jobs are not final |
 | `lines` | set | the lines that are not empty |
 | `line:<line>` | sorted set | ids of the pending jobs that may be taken, in the order of taking |
@@ -46,9 +47,8 @@ from __future__ import annotations
 import re
 
 from toolkit.model.errors import ConfigurationError
-from toolkit.model.names import LineName, ProjectName
+from toolkit.model.names import DEFAULT_CLUSTER, LineName, ProjectName
 
-DEFAULT_CLUSTER = "main"
 _CLUSTER_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
@@ -80,6 +80,7 @@ class Keys:
         self.progress = f"{self.prefix}jobs:progress"
         self.wishes = f"{self.prefix}jobs:wishes"
         self.delayed = f"{self.prefix}jobs:delayed"
+        self.lost = f"{self.prefix}jobs:lost"
         self.same = f"{self.prefix}jobs:same"
         self.lines = f"{self.prefix}lines"
         self.line_prefix = f"{self.prefix}line:"
@@ -104,7 +105,7 @@ class Keys:
             *(self.jobs, self.orders, self.unfinished_jobs, self.final_jobs, self.job_ids),
             *(self.owners, self.leases, self.progress, self.wishes),
             *(self.lines, self.line_prefix, self.delayed, self.same),
-            *(self.busy, self.caps, self.tokens, self.room, self.beats, self.clock, self.wake),
+            *(self.busy, self.caps, self.tokens, self.room, self.beats, self.clock, self.wake, self.lost),
         )
 
     def line(self, name: LineName) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+from toolkit.model.names import DEFAULT_CLUSTER
 from toolkit.store.interfaces import MAX_JOBS
-from toolkit.store.keys import DEFAULT_CLUSTER, Keys
+from toolkit.store.keys import Keys
 from toolkit.store.local_file import LocalFile
 from toolkit.store.local_jobs import LocalJobs
 from toolkit.store.local_releases import LocalReleases

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from toolkit.model.hosts import Secret
+from toolkit.model.names import DEFAULT_CLUSTER
 from toolkit.store.interfaces import Store
-from toolkit.store.keys import DEFAULT_CLUSTER
 
 
 def open_store(redis: Secret | None, folder: Path, *, cluster: str = DEFAULT_CLUSTER) -> Store:

@@ -59,7 +59,7 @@ class RedisNodes:
 
     def leave(self, report: NodeReport) -> None:
         """See `NodeRegistry.leave`."""
-        keys = [self._keys.room, self._keys.beats, self._keys.sessions]
+        keys = [self._keys.room, self._keys.sessions]
         self._door.run("leave", keys=keys, args=[report.name, report.session])
 
     def all(self) -> Sequence[NodeRecord]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from toolkit.model.errors import UsageError
 from toolkit.model.jobs import MAX_PRIORITY, Job, JobState
 from toolkit.model.names import JobId, LineName, NodeName, ProjectName, SpiderName, Token
 from toolkit.model.nodes import DEFAULT_LEASE_S, NodeReport
-from toolkit.model.queue import Cap, Claimed, Ending, Line, NothingToClaim, read_line_name
+from toolkit.model.queue import Cap, Claimed, Ending, Line, NothingToClaim, place_of, read_line_name
 from toolkit.store import refusals, wire, wire_jobs
 from toolkit.store.connect import Argument, RedisDoor
 from toolkit.store.interfaces_queue import CLAIM_PATIENCE_S
@@ -18,6 +19,7 @@ from toolkit.store.keys import Keys
 from toolkit.store.ordering import scheduled_us, ttl_ms
 
 MAX_JOBS_A_CALL = 1000
+DAY_S = 86_400
 MAX_REQUEUED_A_CALL = 100
 
 
@@ -69,7 +71,7 @@ class RedisQueue:
         """See `JobQueue.move`."""
         names = None if on is None else tuple(on)
         self._remember_places([names])
-        return _ids(self._run("change_pending", "place", wire_jobs.place_of(names) or "", *job_ids))
+        return _ids(self._run("change_pending", "place", place_of(names) or "", *job_ids))
 
     def pause(self, job_id: JobId, *, is_paused: bool) -> JobState | None:
         """See `JobQueue.pause`."""
@@ -147,16 +149,26 @@ class RedisQueue:
         """See `JobQueue.counts`."""
         keys = self._keys
         lines = self._door.ask("SMEMBERS", keys.lines)
-        active, unfinished, final, delayed, *takable = self._door.ask_together(
+        recently_ms = (time.time() - DAY_S) * 1000
+        active, unfinished, final, delayed, lost, *takable = self._door.ask_together(
             ("ZCARD", keys.leases),
             ("ZCARD", keys.unfinished_jobs),
             ("ZCARD", keys.final_jobs),
             ("ZCARD", keys.delayed),
+            # This machine's clock will do for a count over a day.
+            ("ZCOUNT", keys.lost, round(recently_ms), "+inf"),
             *(("ZCARD", keys.line(name)) for name in lines),
         )
         pending = max(0, unfinished - active)
         held = max(0, pending - delayed - sum(takable))
-        return {"pending": pending, "held": held, "delayed": delayed, "active": active, "final": final}
+        return {
+            "pending": pending,
+            "held": held,
+            "delayed": delayed,
+            "active": active,
+            "final": final,
+            "lost_day": lost,
+        }
 
     def claim(self, report: NodeReport, lines: Sequence[LineName], *, running: int) -> Claimed | NothingToClaim:
         """See `JobQueue.claim`."""
@@ -210,7 +222,7 @@ class RedisQueue:
         return None if state is None else JobState(state)
 
     def _remember_places(self, places: Iterable[tuple[NodeName, ...] | None]) -> None:
-        known = {place: names for names in places if names is not None and (place := wire_jobs.place_of(names))}
+        known = {place: names for names in places if names is not None and (place := place_of(names))}
         if known:
             pairs = [part for place, names in known.items() for part in (place, wire.write_nodes(names))]
             self._door.ask("HSET", self._keys.places, *pairs)

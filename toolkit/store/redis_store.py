@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from toolkit.model.hosts import Secret
+from toolkit.model.names import DEFAULT_CLUSTER
 from toolkit.store.connect import RedisDoor
 from toolkit.store.interfaces import MAX_JOBS
 from toolkit.store.interfaces_queue import EggStore, JobQueue, NodeRegistry
-from toolkit.store.keys import DEFAULT_CLUSTER, Keys
+from toolkit.store.keys import Keys
 from toolkit.store.redis_eggs import RedisEggs
 from toolkit.store.redis_jobs import RedisJobs
 from toolkit.store.redis_nodes import RedisNodes

@@ -9,22 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from toolkit.model.errors import StoreUnreadableError
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, LineName, NodeName, ProjectName, SpiderName, Token, VersionName
-from toolkit.model.queue import Ending, Progress, Wish, line_name
+from toolkit.model.queue import Ending, Progress, Wish, line_name, place_of
 from toolkit.store.envelope import read, write
 from toolkit.store.fields import Fields
+from toolkit.store.ordering import microseconds
 
 _COUNTS = ("pages", "items", "errors", "retries", "bytes")
-
-
-def place_of(on: tuple[NodeName, ...] | None) -> str | None:
-    """Return the short name of a set of nodes: equal sets, equal names."""
-    return None if on is None else hashlib.sha256(",".join(sorted(set(on))).encode()).hexdigest()[:16]
 
 
 def line_of(job: Job) -> LineName:
@@ -94,10 +90,10 @@ def read_job(
         args=asked.maybe_mapping("args"),
         settings=asked.maybe_mapping("settings"),
         priority=fields.maybe_number("priority"),
-        scheduled_at=_moment(fields, "scheduled_ms"),
-        started_at=_moment(fields, "started_ms"),
-        ended_at=_moment(fields, "ended_ms"),
-        cancel_requested_at=_moment(fields, "cancel_ms"),
+        scheduled_at=fields.maybe_moment("scheduled_ms"),
+        started_at=fields.maybe_moment("started_ms"),
+        ended_at=fields.maybe_moment("ended_ms"),
+        cancel_requested_at=fields.maybe_moment("cancel_ms"),
         reason=fields.maybe_text("reason"),
         line=None if line is None else LineName(line),
         on=None if on is None else tuple(NodeName(name) for name in read(on, "list of nodes").texts("nodes")),
@@ -105,7 +101,7 @@ def read_job(
         attempts=fields.maybe_whole("attempts"),
         retries_failed=fields.maybe_flag("retries_failed"),
         timeout_s=fields.maybe_number("timeout_s"),
-        due_at=_moment(fields, "due_ms"),
+        due_at=fields.maybe_moment("due_ms"),
         is_held=fields.maybe_flag("is_held"),
         token=None if token is None else Token(token),
         pid=fields.maybe_whole("pid"),
@@ -165,13 +161,13 @@ def read_wish(body: str) -> Wish:
 
 
 def milliseconds(moment: datetime | None) -> float | None:
-    """Return the milliseconds from 1970 to the moment."""
+    """Return the milliseconds from 1970 to the moment, exact to the microsecond until the year 2109."""
     if moment is None:
         return None
     if moment.tzinfo is None:
         raise ValueError(f"{moment} has no time zone; times at rest are UTC")
-    exact = round(moment.timestamp() * 1000, 3)
-    return int(exact) if exact == int(exact) else exact
+    since_us = microseconds(moment)
+    return since_us / 1000 if since_us % 1000 else since_us // 1000
 
 
 def _facts(job: Job) -> dict[str, Any]:
@@ -229,11 +225,3 @@ def _counts(fields: Fields) -> dict[str, Any]:
 def _told(progress: Progress) -> dict[str, Any]:
     counts = {name: getattr(progress, name) for name in (*_COUNTS, "pages_per_minute", "memory_mb")}
     return counts | ({} if progress.finish_reason is None else {"finish_reason": progress.finish_reason})
-
-
-def _moment(fields: Fields, name: str) -> datetime | None:
-    value = fields.maybe_number(name)
-    if value is None:
-        return None
-    whole, rest = divmod(round(value * 1000), 1_000_000)
-    return datetime.fromtimestamp(whole, UTC).replace(microsecond=rest)

@@ -1,10 +1,10 @@
--- A node's sign of life: its report is kept, the leases of what it still owns are renewed, and it hears what changed.
+-- Keep a node's report as its sign of life, renew the leases of what it still owns, and tell it what has changed.
 -- KEYS: the queue's, then nodes sessions draining releases clashes
 -- ARGV: node, session, home, lease_ms, report (JSON), room ("" or running/slots), held, then for each held job: id,
 --       token, progress (JSON or ""), then for each ended one: id, token
 -- RETURNS: {"clash", address} | {"ok", now_ms, drain, releases, live nodes, stale ids, ids and wishes, unheard ids}
 -- INCLUDES: queue_rules
-local nodes, sessions, draining, releases, clashes = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
+local nodes, sessions, draining, releases, clashes = KEYS[22], KEYS[23], KEYS[24], KEYS[25], KEYS[26]
 local node, session, home, lease_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 local known = redis.call("HGET", sessions, node)

@@ -14,5 +14,6 @@ for _, id in ipairs(old) do
   redis.call("HDEL", orders, id)
   redis.call("ZREM", ids, id)
   redis.call("ZREM", final, id)
+  redis.call("ZREM", lost, id)
 end
 return #old

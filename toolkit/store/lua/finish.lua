@@ -1,4 +1,4 @@
--- Record the one outcome of a claim: final, or pending again where an attempt is left and the ending calls for it.
+-- Record the one outcome of a claim, or put the job back where the ending calls for it and an attempt is left.
 -- KEYS: the queue's
 -- ARGV: id, token, state (finished, failed, lost), reason, ago_ms, ending (JSON: exit_code, signal, counts)
 -- RETURNS: the job's state now | nil when it is no longer this claim's

@@ -2,7 +2,7 @@
 -- KEYS: nodes beats sessions draining room clashes
 -- ARGV: the names
 -- RETURNS: the names of those dropped
-local nodes, beats = KEYS[1], KEYS[2]
+local nodes, beats, sessions, draining, room, clashes = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local time = redis.call("TIME")
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local dropped = {}
@@ -13,9 +13,10 @@ for _, node in ipairs(ARGV) do
     if tonumber(redis.call("ZSCORE", beats, node) or 0) <= now_ms - lease_ms then
       redis.call("HDEL", nodes, node)
       redis.call("ZREM", beats, node)
-      for at = 3, 6 do
-        redis.call(KEYS[at] == KEYS[5] and "ZREM" or "HDEL", KEYS[at], node)
-      end
+      redis.call("HDEL", sessions, node)
+      redis.call("HDEL", draining, node)
+      redis.call("ZREM", room, node)
+      redis.call("HDEL", clashes, node)
       dropped[#dropped + 1] = node
     end
   end

@@ -1,8 +1,8 @@
--- A node's goodbye: no job is left to it any more; its leases stay as they are, since its processes may go on.
--- KEYS: room beats sessions
+-- Leave no job to a node that says goodbye; its leases stay as they are, since its processes may go on.
+-- KEYS: room sessions
 -- ARGV: node, session
 -- RETURNS: 1 | 0 when the name is another session's
-local known = redis.call("HGET", KEYS[3], ARGV[1])
+local known = redis.call("HGET", KEYS[2], ARGV[1])
 if not known or cjson.decode(known).session ~= ARGV[2] then
   return 0
 end

@@ -3,13 +3,14 @@
 -- beside it and is never read here. The keys of the lines are the only names made in Lua: `line_prefix .. line`, since
 -- only the script knows which line a job belongs to; they share the cluster's hash slot.
 -- KEYS: jobs orders unfinished final ids owners leases progress wishes lines line_prefix delayed same busy caps
---       tokens room beats clock wake
+--       tokens room beats clock wake lost
 -- ARGV: the script's own
 -- RETURNS: nothing
 local jobs, orders, unfinished, final, ids = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local owners, leases, progress, wishes = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local lines, line_prefix, delayed, same = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local busy, caps, tokens, room, beats, clock, wake = KEYS[14], KEYS[15], KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
+local busy, caps, tokens, room = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
+local beats, clock, wake, lost = KEYS[18], KEYS[19], KEYS[20], KEYS[21]
 
 local time = redis.call("TIME")
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -89,6 +90,9 @@ local function settle(id, job, state, reason)
   count_same(job, -1)
   redis.call("ZADD", final, redis.call("ZSCORE", unfinished, id) or now_ms * 1000, id)
   redis.call("ZREM", unfinished, id)
+  if state == "lost" then
+    redis.call("ZADD", lost, now_ms, id)
+  end
   write(id, job)
 end
 

@@ -9,6 +9,7 @@ for _, id in ipairs(ARGV) do
   if job and job.line and (job.state == "failed" or job.state == "lost" or job.state == "cancelled") then
     redis.call("ZADD", unfinished, redis.call("ZSCORE", final, id) or now_ms * 1000, id)
     redis.call("ZREM", final, id)
+    redis.call("ZREM", lost, id)
     count_same(job, 1)
     job.seq = redis.call("INCR", tokens)
     job.attempt, job.cancel_ms, job.is_held = 0, nil, nil
