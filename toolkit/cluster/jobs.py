@@ -1,4 +1,7 @@
-"""The jobs of the cluster: what was recorded, what the nodes say now, and what the logs tell, made into one list."""
+"""The jobs of the cluster: what was recorded, what the nodes say now, and what the logs tell, made into one list.
+
+Of a job of the shared queue the record is the whole truth: no node is asked about it, and nothing here writes it.
+"""
 
 from __future__ import annotations
 
@@ -21,38 +24,57 @@ DEFAULT_LIMIT = 50
 
 @dataclass(frozen=True, slots=True)
 class JobList:
-    """The jobs asked for, newest first, and the nodes that could not be asked."""
+    """The jobs asked for, newest first, and the nodes that could not be asked; `note` says what else it may lack."""
 
     jobs: tuple[Job, ...]
     unseen: Mapping[NodeName, str]
+    note: str | None = None
 
 
 def list_jobs(
-    nodes: Nodes, records: JobStore, wanted: JobFilter, *, now: datetime, limit: int = DEFAULT_LIMIT
+    nodes: Nodes,
+    records: JobStore,
+    wanted: JobFilter,
+    *,
+    now: datetime,
+    limit: int = DEFAULT_LIMIT,
+    offset: int = 0,
 ) -> JobList:
-    """Return the newest jobs that pass the filter, brought up to date with their nodes and logs.
+    """Return the newest jobs that pass the filter, without the first `offset`, up to date with nodes and logs.
 
     What a node that does not answer runs is shown as it was last known: each new state is written back to the records.
+    The nodes given are asked; plug-in nodes need not be among them.
     """
+    end = offset + limit
+    if not len(nodes):
+        return JobList(tuple(records.recent(wanted, limit=end))[offset:], {})
     # The records are read before the nodes: a job that is scheduled in between would else look as if it were lost.
     known = {job.id: job for job in records.unfinished()}
     # A state is judged after the update, so the records are asked without it and the filter is put on at the end.
-    known |= {job.id: job for job in records.recent(replace(wanted, states=frozenset()), limit=limit)}
+    known |= {job.id: job for job in records.recent(replace(wanted, states=frozenset()), limit=end)}
+    if wanted.states:
+        known |= {job.id: job for job in records.recent(wanted, limit=end)}
     listed = nodes.ask(ScrapydNode.jobs)
     known |= _records_of(records, listed, known)
     merged = merge(known, listed)
     times = _local_times(listed)
     candidates = sorted(merged.values(), key=lambda job: _age_key(job, times.get(job.id)), reverse=True)
-    candidates = [job for job in candidates if replace(wanted, states=frozenset()).admits(job)]
-    fresh = _up_to_date(nodes, records, candidates[: max(limit, DEFAULT_LIMIT)], known, listed, now=now)
-    shown = [job for job in fresh if wanted.admits(job)][:limit]
+    candidates = [job for job in candidates if _may_pass(job, wanted)]
+    fresh = _up_to_date(nodes, records, candidates[: max(end, DEFAULT_LIMIT)], known, listed, now=now)
+    shown = [job for job in fresh if wanted.admits(job)][offset:end]
     return JobList(tuple(shown), {o.node: str(o.error) for o in listed.failed})
+
+
+def _may_pass(job: Job, wanted: JobFilter) -> bool:
+    """Tell whether a job could pass once its log is read; what the record knows for good is not waited for."""
+    is_settled = job.is_queued or (job.state.is_final and not _needs_log(job))
+    return (wanted if is_settled else replace(wanted, states=frozenset())).admits(job)
 
 
 def find_job(nodes: Nodes, records: JobStore, prefix: str, *, now: datetime) -> Job:
     """Return the one job whose id is, or begins with, the text; up to date.
 
-    A job that is recorded under just this id is asked for on its own node alone.
+    A job that is recorded under just this id is asked for on its own node alone, one of the shared queue on none.
 
     Raises:
         NotFoundError: neither the records nor any reachable node know such a job.
@@ -60,6 +82,8 @@ def find_job(nodes: Nodes, records: JobStore, prefix: str, *, now: datetime) -> 
 
     """
     exact = records.get(JobId(prefix))
+    if exact is not None and exact.is_queued:
+        return exact
     found = {exact.id: exact} if exact else {job.id: job for job in records.matching(prefix)}
     asked = nodes.only([exact.node]) if exact and exact.node and exact.node in nodes else nodes
     listed = asked.ask(ScrapydNode.jobs)
@@ -80,8 +104,10 @@ def find_job(nodes: Nodes, records: JobStore, prefix: str, *, now: datetime) -> 
 
 
 def refresh(nodes: Nodes, records: JobStore, jobs: Sequence[Job], *, now: datetime) -> list[Job]:
-    """Bring known jobs up to date with their nodes and logs; only their own nodes are asked."""
-    alive = nodes.only({job.node for job in jobs if job.node and not job.state.is_final})
+    """Bring known jobs up to date: the queue's from their records, the others with their own nodes and logs."""
+    read = records.get_many([job.id for job in jobs if job.is_queued])
+    jobs = [read.get(job.id, job) for job in jobs]
+    alive = nodes.only({job.node for job in jobs if job.node and not (job.is_queued or job.state.is_final)})
     listed = alive.ask(ScrapydNode.jobs)
     known = {job.id: job for job in jobs}
     merged = merge(known, listed)
@@ -175,6 +201,8 @@ def _told(job: Job, facts: LogFacts | None, times: tuple[str | None, str | None]
 
 
 def _needs_log(job: Job) -> bool:
+    if job.is_queued:
+        return False
     if job.state in {JobState.FINISHED, JobState.LOST}:
         return job.finish_reason is None or job.finish_reason == GONE
     return job.state is JobState.RUNNING

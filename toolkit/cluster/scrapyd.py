@@ -41,7 +41,10 @@ class NodeLoad:
 
 @dataclass(frozen=True, slots=True)
 class ListedJob:
-    """One row of `listjobs.json`; the times are in the node's own time zone, which Scrapyd does not tell."""
+    """One row of `listjobs.json`; the times are in the node's own time zone, which Scrapyd does not tell.
+
+    A plug-in node lists the whole cluster's jobs, each with its `node`; a stock node only its own, without one.
+    """
 
     job: Job
     local_start: str | None
@@ -191,7 +194,7 @@ class ScrapydNode(ScrapydAPI):  # type: ignore[misc] # the library carries no ty
             spider=SpiderName(str(row["spider"])),
             state=state,
             version=None if row.get("version") is None else VersionName(str(row["version"])),
-            node=self.name,
+            node=NodeName(_text(row["node"])) if row.get("node") else self.name,
             args=None if args is None else {key: value for key, value in args.items() if key not in _NOT_ARGUMENTS},
             settings=settings,
         )

@@ -23,7 +23,8 @@ def merge(records: Mapping[JobId, Job], listed: Outcomes[tuple[ListedJob, ...]])
     """Lay what the nodes say over what was recorded. Pure.
 
     A job that its node has forgotten, though the node answers, is `lost` until its log says otherwise; a final state
-    stays; arguments, version and settings come from the record, since Scrapyd does not tell them of a running job.
+    stays; arguments, version and settings come from the record, since Scrapyd does not tell them of a running job. A
+    job of the shared queue is as its record says, whatever a node lists.
     """
     rows = _rows(listed)
     answering = {outcome.node for outcome in listed if outcome.ok}
@@ -32,6 +33,8 @@ def merge(records: Mapping[JobId, Job], listed: Outcomes[tuple[ListedJob, ...]])
         record, row = records.get(job_id), rows.get(job_id)
         if record is None and row is not None:
             merged[job_id] = row
+        elif record is not None and record.is_queued:
+            merged[job_id] = record
         elif record is not None and (record.state.is_final or row is not None):
             merged[job_id] = record if record.state.is_final or row is None else _laid_over(record, row)
         elif record is not None:

@@ -6,13 +6,16 @@ import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from toolkit.model.errors import UsageError
+from toolkit.model.jobs import DEFAULT_ATTEMPTS, MAX_PRIORITY
 from toolkit.model.names import JobId, ProjectName, SpiderName, VersionName, spider_problem
 
 MAX_ARGUMENT_BYTES = 100_000
 MAX_ARGUMENTS_BYTES = 1_000_000
 MAX_WORKERS = 10_000
+MAX_ATTEMPTS = 100
 # Scrapyd reads these out of the same form as the spider's arguments, or hands them on under these very names.
 RESERVED_ARGUMENTS = frozenset(
     {"project", "spider", "_version", "jobid", "priority", "setting"}
@@ -24,7 +27,11 @@ _LONG_HINT = "put long values where the spider can fetch them: a URL, a key, a f
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be run: `count` jobs of one spider of one release; `job_id` only with one job."""
+    """What is to be run: `count` jobs of one spider of one release; `job_id` only with one job.
+
+    The last five mean something in the shared queue alone; a stock node knows nothing of them. `delay_s` counts from
+    the moment of scheduling; `due_at` names a moment and wins.
+    """
 
     project: ProjectName
     spider: SpiderName
@@ -34,6 +41,11 @@ class Order:
     priority: float = 0.0
     count: int = 1
     job_id: JobId | None = None
+    attempts: int = DEFAULT_ATTEMPTS
+    retries_failed: bool = False
+    timeout_s: float | None = None
+    delay_s: float | None = None
+    due_at: datetime | None = None
 
 
 def check_order(order: Order) -> None:
@@ -65,6 +77,25 @@ def check_order(order: Order) -> None:
         raise UsageError(
             f"the arguments and settings together are longer than {MAX_ARGUMENTS_BYTES // 1000} kB", hint=_LONG_HINT
         )
+
+
+def check_queued(order: Order) -> None:
+    """Refuse what the shared queue could not keep its promises for, besides what `check_order` refuses.
+
+    Raises:
+        UsageError: a priority beyond ±1000, where the order would no longer be exact, no attempt or more than 100, a
+            time limit or delay that is no positive number.
+
+    """
+    check_order(order)
+    if abs(order.priority) > MAX_PRIORITY:
+        raise UsageError(f"a priority of {order.priority:g} is out of range: -{MAX_PRIORITY} to {MAX_PRIORITY}")
+    if not 1 <= order.attempts <= MAX_ATTEMPTS:
+        raise UsageError(f"{order.attempts} attempts cannot be made: 1 to {MAX_ATTEMPTS} can")
+    if order.timeout_s is not None and not 0 < order.timeout_s < math.inf:
+        raise UsageError(f"a time limit of {order.timeout_s:g} s cannot be kept: give a positive time")
+    if order.delay_s is not None and not 0 <= order.delay_s < math.inf:
+        raise UsageError(f"a delay of {order.delay_s:g} s cannot be kept: give a time")
 
 
 def _size_bytes(kind: str, name: str, value: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,13 @@ class Line:
 def line_name(project: ProjectName, version: VersionName, spider: SpiderName, place: str | None) -> LineName:
     """Name a line: a JSON list, so that the queue's scripts can read it too."""
     return LineName(json.dumps([project, version, spider, place or ""], separators=(",", ":")))
+
+
+def place_of(on: Collection[NodeName] | None) -> str | None:
+    """Name the set of nodes that may take a job: the same nodes in any order have one name; `None` when all may."""
+    if on is None:
+        return None
+    return hashlib.sha256(json.dumps(sorted(set(on))).encode()).hexdigest()[:16]
 
 
 def read_line_name(name: LineName) -> tuple[ProjectName, VersionName, SpiderName, str | None]:

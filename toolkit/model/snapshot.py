@@ -23,7 +23,10 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """One node as seen now; counts are `None` when it did not answer. `projects` maps to the versions it holds."""
+    """One node as seen now; counts are `None` when it did not answer. `projects` maps to the versions it holds.
+
+    `kind` is stock or plug-in; a plug-in node has no pending jobs of its own: they wait in the queue, for any node.
+    """
 
     name: NodeName
     address: str
@@ -49,14 +52,16 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The whole cluster at one moment."""
+    """The whole cluster at one moment; `queued` counts the pending jobs of the shared queue, which no node has yet."""
 
     at: datetime
     nodes: tuple[NodeStatus, ...]
     active: Mapping[ProjectName, VersionName]
     attention: tuple[Attention, ...]
     is_store_away: bool = False
+    queued: int = 0
 
     def total(self, count: str) -> int:
-        """Add up `pending`, `running` or `finished` over the nodes that answered."""
-        return sum(getattr(node, count) or 0 for node in self.nodes)
+        """Add up `pending`, `running` or `finished` over the nodes that answered, and what waits in the queue."""
+        queued = self.queued if count == "pending" else 0
+        return queued + sum(getattr(node, count) or 0 for node in self.nodes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from toolkit.cluster.snapshot import MAX_NAMED, find_attention, find_strays
+from toolkit.cluster.attention import MAX_NAMED, find_attention, find_strays
 from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus
 

@@ -1,0 +1,148 @@
+"""What an operator should look at: pure decisions on what the nodes, the registry and the queue have just said."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from toolkit.cluster.membership import PLUG_IN, TAKERS
+from toolkit.model.names import NodeName, ProjectName, VersionName
+from toolkit.model.nodes import NodeRecord
+from toolkit.model.queue import Line, unfit
+from toolkit.model.snapshot import Attention, NodeState, NodeStatus
+
+MAX_NAMED = 3
+LOST_IN_A_DAY = "lost_day"
+PENDING_JOBS = "crawlctl jobs list --state pending"
+
+
+def find_attention(
+    statuses: Sequence[NodeStatus],
+    active: Mapping[ProjectName, VersionName],
+    *,
+    without_password: Sequence[NodeName],
+    just_scheduled: Collection[NodeName],
+) -> list[Attention]:
+    """Say what an operator should look at of stock nodes, the worst first. Pure.
+
+    A node that was given a job a moment ago is not yet blamed for not running it: stock Scrapyd looks every 5 s.
+    """
+    found: list[Attention] = []
+    for state, what in (
+        (NodeState.UNREACHABLE, "cannot be reached"),
+        (NodeState.UNAUTHORIZED, "refuses our credentials"),
+    ):
+        if names := [node.name for node in statuses if node.state is state]:
+            found.append(_about(state.value, names, what))
+    if without_password:
+        found.append(
+            _about(
+                "open",
+                without_password,
+                "runs anybody's code: it asks for no password",
+                "set username and password in its scrapyd.conf",
+            )
+        )
+    live = [node for node in statuses if node.state is NodeState.LIVE and node.kind != PLUG_IN]
+    for project, version in sorted(active.items()):
+        behind = [node.name for node in live if version not in (node.projects or {}).get(project, ())]
+        if behind:
+            found.append(_about("behind", behind, f"does not hold {project} {version}", "crawlctl deploy"))
+    idle = (node.name for node in live if node.pending and not node.running)
+    if waiting := [name for name in idle if name not in just_scheduled]:
+        found.append(_about("waiting", waiting, "has jobs pending and runs none", PENDING_JOBS))
+    return found
+
+
+def find_strays(
+    statuses: Sequence[NodeStatus], versions: Mapping[ProjectName, frozenset[VersionName]]
+) -> list[Attention]:
+    """Name the nodes with versions that no release knows: left by a killed deploy, or brought by others. Pure."""
+    found = []
+    for project, known in sorted(versions.items()):
+        names = [node.name for node in statuses if set((node.projects or {}).get(project, ())) - known]
+        if names:
+            what = f"holds versions of {project} that no release knows"
+            found.append(_about("stray", names, what, f"crawlctl prune -p {project} --strays --dry-run"))
+    return found
+
+
+def find_plug_in_attention(
+    records: Sequence[NodeRecord],
+    active: Mapping[ProjectName, VersionName],
+    *,
+    counts: Mapping[str, int],
+    lines: Sequence[Line],
+) -> list[Attention]:
+    """Say what an operator should look at of plug-in nodes and their queue, the worst first. Pure."""
+    found: list[Attention] = []
+    clashing = [record for record in records if record.clash]
+    found += [_about("clash", [each.name], f"is claimed by another node: {each.clash}") for each in clashing]
+    for state, what, command in _STATES:
+        if names := [record.name for record in records if record.state is state]:
+            found.append(_about(state.value, names, what, command))
+    present = [record for record in records if record.state is not NodeState.LOST]
+    found += _by_reason("unfit", ((record, record.report.unfit) for record in present), "takes no job: ")
+    found += _behind(present, active)
+    if names := [record.name for record in records if record.is_draining]:
+        found.append(_about("draining", names, "takes no new job", f"crawlctl nodes resume {names[0]}"))
+    if count := counts.get(LOST_IN_A_DAY, 0):
+        what = f"{count} job(s) were lost in the last day: their nodes went away"
+        found.append(Attention("jobs lost", what, command="crawlctl jobs list --state lost"))
+    return found + _waiting_for_nobody(records, lines)
+
+
+_STATES = (
+    (NodeState.LOST, "gives no sign of life any more", "crawlctl nodes list"),
+    (NodeState.STALE, "has missed heartbeats", "crawlctl nodes list"),
+)
+
+
+def _behind(records: Sequence[NodeRecord], active: Mapping[ProjectName, VersionName]) -> list[Attention]:
+    """Name who lacks what: an active release, or anything that the node says itself that it should hold."""
+    lacking: dict[tuple[str, str], list[NodeName]] = {}
+    for record in records:
+        report = record.report
+        missing = {
+            f"{name} {version}" for name, version in active.items() if version not in report.versions.get(name, ())
+        }
+        for release in sorted(missing | report.behind.keys()):
+            lacking.setdefault((release, report.behind.get(release, "")), []).append(record.name)
+    return [
+        _about("behind", names, f"does not hold {release}{why and f': {why}'}", f"crawlctl nodes show {names[0]}")
+        for (release, why), names in sorted(lacking.items())
+    ]
+
+
+def _by_reason(kind: str, reasons: Iterable[tuple[NodeRecord, str | None]], what: str) -> list[Attention]:
+    names: dict[str, list[NodeName]] = {}
+    for record, reason in reasons:
+        if reason:
+            names.setdefault(reason, []).append(record.name)
+    return [
+        _about(kind, group, f"{what}{reason}", f"crawlctl nodes show {group[0]}") for reason, group in names.items()
+    ]
+
+
+def _waiting_for_nobody(records: Sequence[NodeRecord], lines: Sequence[Line]) -> list[Attention]:
+    """Name the lines of the queue that no node there can serve, whatever it runs now."""
+    if not lines:
+        return []
+    takers = [record.report for record in records if record.state in TAKERS and not record.is_draining]
+    if not takers:
+        return [Attention("waiting", "jobs are pending, and no node is there to take them", command=PENDING_JOBS)]
+    stuck = [
+        f"{line.spider} of {line.project} {line.version}"
+        for line in lines
+        if all(unfit(line, node=report.name, versions=report.versions) for report in takers)
+    ]
+    if not stuck:
+        return []
+    more = f" and {len(stuck) - MAX_NAMED} more" if len(stuck) > MAX_NAMED else ""
+    message = f"no node may take the pending jobs of {', '.join(stuck[:MAX_NAMED])}{more}"
+    return [Attention("waiting", message, command=PENDING_JOBS)]
+
+
+def _about(kind: str, names: Sequence[NodeName], what: str, command: str | None = None) -> Attention:
+    more = len(names) - MAX_NAMED
+    some = ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return Attention(kind, f"{some} {what}", tuple(names), command)

@@ -1,0 +1,101 @@
+"""Enqueue: put jobs into the shared queue, under ids and versions of our own, for the first fit node to take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from toolkit.model.errors import ConflictError, RefusedError, StoreUnreachableError
+from toolkit.model.jobs import Job, JobState
+from toolkit.model.names import NodeName
+from toolkit.model.orders import Order, check_queued, new_job_id
+from toolkit.model.queue import line_name, place_of
+from toolkit.store.interfaces import Store
+
+JOBS_A_CALL = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """What all jobs of one command share: since when, on whose word, and which nodes alone may take them."""
+
+    now: datetime
+    who: str
+    on: tuple[NodeName, ...] | None = None
+
+
+def enqueue(
+    store: Store,
+    orders: Iterable[Order],
+    *,
+    on: Sequence[NodeName] | None = None,
+    is_unique: bool = False,
+    now: datetime,
+    who: str,
+) -> list[Job]:
+    """Put the jobs of all orders into the queue, in their order; return them.
+
+    Every order is checked before anything is put there. `on` names the only nodes that may take the jobs, `who` is
+    the operator. The queue takes 1,000 jobs at once, all or none; when it refuses some, those before them are in it,
+    and the error says how many. With `is_unique`, jobs that differ in nothing but their ids are refused.
+
+    Raises:
+        UsageError: see `check_queued`.
+        ConflictError: an id is known already, or with `is_unique` such a job is pending or active.
+        RefusedError: the store is no Redis, so that there is no queue.
+
+    """
+    if store.shared is None:
+        raise RefusedError("there is no shared queue without a Redis", hint="name one in the inventory: redis: URL")
+    jobs = jobs_of(orders, Sender(now, who, None if on is None else tuple(sorted(on))))
+    done = 0
+    try:
+        for begin in range(0, len(jobs), JOBS_A_CALL):
+            store.shared.queue.add(jobs[begin : begin + JOBS_A_CALL], is_unique=is_unique)
+            done = begin + JOBS_A_CALL
+    except (ConflictError, StoreUnreachableError) as error:
+        if done:
+            error.message = f"{error.message}; the {done} jobs before are in the queue"
+            error.args = (error.message,)
+        raise
+    return jobs
+
+
+def jobs_of(orders: Iterable[Order], sender: Sender) -> list[Job]:
+    """Make the pending jobs that orders stand for. Pure but for the ids, which are random where none is given.
+
+    Raises:
+        UsageError: see `check_queued`.
+
+    """
+    found = list(orders)
+    for order in found:
+        check_queued(order)
+    place = place_of(sender.on)
+    return [_job(order, sender, place) for order in found for _ in range(order.count)]
+
+
+def _job(order: Order, sender: Sender, place: str | None) -> Job:
+    due_at = order.due_at
+    if due_at is None and order.delay_s:
+        due_at = sender.now + timedelta(seconds=order.delay_s)
+    return Job(
+        id=order.job_id or new_job_id(),
+        project=order.project,
+        spider=order.spider,
+        state=JobState.PENDING,
+        version=order.version,
+        args=dict(order.args),
+        settings=dict(order.settings),
+        priority=order.priority,
+        scheduled_at=sender.now,
+        scheduled_by=sender.who,
+        line=line_name(order.project, order.version, order.spider, place),
+        on=sender.on,
+        attempt=0,
+        attempts=order.attempts,
+        retries_failed=order.retries_failed,
+        timeout_s=order.timeout_s,
+        due_at=due_at,
+    )
