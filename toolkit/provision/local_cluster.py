@@ -109,7 +109,8 @@ def _starter(
 
 def _queue_of(inventory: Inventory, wanted: RedisAddress | None, generated: Secret, home: Path) -> SharedQueue | None:
     """Return the queue that the nodes share, with the password that its Redis has or will have."""
-    if inventory.redis is None or find_spec("toolkit.node.application") is None:
+    parts = ("application", "heartbeat", "poller", "launcher", "spiderqueue", "jobstorage", "webservice")
+    if inventory.redis is None or not all(find_spec(f"toolkit.node.{part}") for part in parts):
         return None
     url = inventory.redis
     if wanted is not None and wanted.password is None and not _is_used_as_it_is(wanted, home):

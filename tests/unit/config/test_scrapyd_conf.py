@@ -66,6 +66,14 @@ def test_the_sample_has_every_option_of_a_node_with_its_default(folder: Path) ->
             assert parse_value(table[name], text) == table[name].default, name
 
 
+def test_the_sample_names_every_component_that_the_plug_in_insists_on(folder: Path) -> None:
+    read = read_back(folder, render({}, crawlctl={}))["scrapyd"]
+    # Imported here, since it needs Scrapyd.
+    from toolkit.node.application import COMPONENTS  # noqa: PLC0415 - see above
+
+    assert COMPONENTS.items() <= read.items()
+
+
 @pytest.mark.parametrize("section", ["scrapyd", "services"])
 def test_every_part_of_a_node_that_the_sample_names_is_there(folder: Path, section: str) -> None:
     for path in read_back(folder, render({}, crawlctl={}))[section].values():
