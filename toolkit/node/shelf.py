@@ -9,14 +9,18 @@ from __future__ import annotations
 import hashlib
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from weakref import WeakKeyDictionary
 
 from scrapyd.webservice import spider_list
+from twisted.internet.threads import deferToThreadPool
+from twisted.python.threadpool import ThreadPool
 
 from toolkit.model.errors import ConflictError, EggError
 from toolkit.model.names import ProjectName, VersionName
@@ -24,6 +28,15 @@ from toolkit.node.archive import UNPACKED_FACTOR, check_archive
 from toolkit.node.catalogue import Catalogue, Proof, Surroundings, with_file
 from toolkit.node.eggstorage import ProvenEggStorage
 from toolkit.node.listing import SpiderLister
+from toolkit.node.membership import membership
+
+if TYPE_CHECKING:
+    from scrapyd.config import Config
+    from twisted.internet.defer import Deferred
+
+T = TypeVar("T")
+THREADS = 4
+"""How many eggs may be staged or listed at a time."""
 
 _PIECE_BYTES = 1 << 20
 
@@ -98,7 +111,7 @@ class Shelf:
             self.eggs.publish(staged.path, staged.project, version)
             self._note(staged.project, version, proof)
 
-    def prove_held(self, project: ProjectName, version: VersionName) -> bool:
+    def prove_held(self, project: ProjectName, version: VersionName, surroundings: Surroundings) -> bool:
         """Prove what lies in the folder, listing it only when need be; return whether anything changed by that.
 
         Raises:
@@ -110,7 +123,6 @@ class Shelf:
             self.catalogue.drop(project, version)
             return True
         is_proven = self.catalogue.proof(project, version) is not None
-        surroundings = Surroundings.now()
         if self.catalogue.confirm(project, version, file=file, surroundings=surroundings):
             return not is_proven
         path = self.eggs.path(project, version)
@@ -137,6 +149,18 @@ class Shelf:
         self.catalogue.drop(project, version)
         spider_list.delete(project, version)
 
+    def call(self, work: Callable[[], T]) -> Deferred[T]:
+        """Do work in one of the few threads that wait for disks and listings; answers on the reactor's thread."""
+        return deferToThreadPool(reactor(), self._pool, work)
+
+    @cached_property
+    def _pool(self) -> ThreadPool:
+        pool = ThreadPool(minthreads=0, maxthreads=THREADS, name="eggs")
+        pool.start()
+        reactor().addSystemEventTrigger("before", "shutdown", self.close)
+        reactor().addSystemEventTrigger("after", "shutdown", pool.stop)
+        return pool
+
     def close(self) -> None:
         """End the listings that are under way."""
         self._lister.close()
@@ -162,6 +186,31 @@ class Shelf:
         self.catalogue.add(project, version, with_file(proof, self.eggs.file(project, version)))
         spider_list.cache[project].pop(None, None)
         spider_list.cache[project][version] = list(proof.spiders)
+
+
+_SHELVES: WeakKeyDictionary[Config, Shelf] = WeakKeyDictionary()
+
+
+def shelf(config: Config) -> Shelf:
+    """Return the one shelf of the Scrapyd process that has this configuration."""
+    known = _SHELVES.get(config)
+    if known is None:
+        node = membership(config)
+        settings = node.settings
+        known = _SHELVES[config] = Shelf(
+            eggs=ProvenEggStorage(config),
+            catalogue=node.catalogue,
+            lister=SpiderLister(runner=settings.runner, timeout_s=settings.listing_timeout_s),
+            max_egg_bytes=settings.max_egg_mb * 1_000_000,
+        )
+    return known
+
+
+def reactor() -> Any:
+    """Return Scrapyd's reactor; not at import, since importing it installs one."""
+    from twisted.internet import reactor as installed  # noqa: PLC0415
+
+    return installed
 
 
 def too_large(size_bytes: int, max_bytes: int) -> str:
