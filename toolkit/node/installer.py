@@ -169,7 +169,7 @@ class Installing:
         self._is_at_work, self._is_wanted = True, False
         done = self._shelf.call(self._sync)
         done.addErrback(lambda failure: _log.failure("The eggs could not be looked after", failure=failure))
-        done.addBoth(lambda again_s: self._looked(again_s))
+        done.addBoth(self._looked)
 
     def _sync(self) -> float:
         """Do the work, in a thread; return when to look again."""
