@@ -47,7 +47,7 @@ def list_jobs(
     """
     end = offset + limit
     if not len(nodes):
-        return JobList(tuple(records.recent(wanted, limit=end))[offset:], {})
+        return JobList(tuple(records.recent(wanted, limit=limit, offset=offset)), {})
     # The records are read before the nodes: a job that is scheduled in between would else look as if it were lost.
     known = {job.id: job for job in records.unfinished()}
     # A state is judged after the update, so the records are asked without it and the filter is put on at the end.
