@@ -12,7 +12,7 @@ from toolkit.model.nodes import NodeRecord
 from toolkit.model.snapshot import NodeState
 from toolkit.store.interfaces import Store
 
-PLUG_IN = "plug-in"
+PLUG_IN = "node"
 TAKERS = frozenset({NodeState.LIVE, NodeState.STALE})
 
 
