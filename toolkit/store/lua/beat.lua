@@ -42,7 +42,8 @@ for at = 8, 7 + 3 * held, 3 do
       wished[#wished + 1] = id
       wished[#wished + 1] = wish
     end
-  else
+  elseif redis.call("HEXISTS", jobs, id) == 1 then
+    -- A job that is not known at all is nobody else's either: it may go on to its end.
     stale[#stale + 1] = id
   end
 end

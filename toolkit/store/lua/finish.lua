@@ -16,8 +16,7 @@ end
 disown(id, job)
 if state == "lost" then
   wake_nodes("queue")
-  local after = requeue(id, job, reason)
-  return after
+  return requeue(id, job, reason, true)
 end
 for name, value in pairs(cjson.decode(ARGV[6])) do
   job[name] = value

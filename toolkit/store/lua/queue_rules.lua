@@ -105,9 +105,12 @@ local function return_to_line(id, job, reason)
   write(id, job)
 end
 
--- What becomes of an active job whose process is gone without an outcome of its own; it must be disowned already.
-local function requeue(id, job, reason)
-  if job.cancel_ms then
+-- What becomes of an active job without an outcome of its own; it must be disowned already. `is_gone` tells that its
+-- process is known to have ended, not only that nothing is heard of its node.
+local function requeue(id, job, reason, is_gone)
+  if job.cancel_ms and is_gone then
+    settle(id, job, "cancelled", "cancelled on request; " .. reason)
+  elseif job.cancel_ms then
     settle(id, job, "lost", reason .. ", before it could prove that the job had ended as asked")
   elseif job.attempt >= job.attempts then
     settle(id, job, "lost", reason .. ", at attempt " .. job.attempt .. " of " .. job.attempts)

@@ -20,7 +20,7 @@ for _, id in ipairs(redis.call("ZRANGE", leases, 0, -1)) do
       job.attempt = job.attempt - 1
       return_to_line(id, job, "the answer to the claim was lost")
     else
-      requeue(id, job, node .. " was restarted and has no process of it")
+      requeue(id, job, node .. " was restarted and has no process of it", true)
     end
     settled[#settled + 1] = id
     settled[#settled + 1] = job.state

@@ -21,7 +21,7 @@ for _, id in ipairs(redis.call("ZRANGEBYSCORE", leases, "-inf", now_ms, "LIMIT",
   local job = read(id)
   disown(id, job)
   settled[#settled + 1] = id
-  settled[#settled + 1] = requeue(id, job, job.node .. " was lost")
+  settled[#settled + 1] = requeue(id, job, job.node .. " was lost", false)
 end
 if #settled > 0 then
   wake_nodes("queue")
