@@ -16,20 +16,25 @@ from support.documents import ROOT, blocks, spans
 from toolkit.cli.reference import declared_commands
 from toolkit.cli.topics import FOLDER
 from toolkit.cluster.cancel import Cancelled
+from toolkit.cluster.node_life import Drained, NodeRow
 from toolkit.cluster.schedule import Placed
+from toolkit.cluster.why import Explanation, NodeVerdict
 from toolkit.config.inventory import Inventory
 from toolkit.model.hosts import Host
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, VersionName
 from toolkit.model.outcomes import Outcome, Outcomes
+from toolkit.model.queue import Cap
 from toolkit.model.releases import DeployResult, NodeResult, Pruned, Release, Rollout
 from toolkit.model.servers import LocalProcess
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
 from toolkit.views.demo import demo_view
-from toolkit.views.jobs import cancelled_view, jobs_view, scheduled_view
+from toolkit.views.jobs import cancelled_view, caps_view, job_view, jobs_view, scheduled_view
 from toolkit.views.local import checked_view, hosts_view, servers_view
+from toolkit.views.nodes import drained_view, names_view, node_view, nodes_view
 from toolkit.views.rollouts import deploy_view, history_view, plan_view, prune_view, releases_view
 from toolkit.views.status import status_view
+from toolkit.views.why import why_view
 
 TEXT = (FOLDER / "json.md").read_text(encoding="utf-8")
 NOW = datetime(2026, 11, 21, 7, 2, 33, tzinfo=UTC)
@@ -45,13 +50,23 @@ STARTED = Outcomes((Outcome(NODE, LocalProcess(NODE, "127.0.0.1:6801", "started"
 PRUNED = Pruned(PROJECT, (VERSION,), (VERSION,), ((NODE, "refused"),))
 INVENTORY = Inventory(Path("inventory.yaml"), None, (Host(NODE),), {"eu": (NODE,)})
 CANCELLED = Cancelled(JOB, JobState.RUNNING, JobState.CANCELLED)
+CAP = Cap(PROJECT, SpiderName("products"), cluster=20, per_node=4)
+NODE_ROW = NodeRow(NODE, "10.0.0.11:6800", NodeState.LIVE, "node", versions={PROJECT: (VERSION,)})
+EXPLAINED = Explanation(JOB, "no node could take it now", nodes=(NodeVerdict(NODE, could=False),), log=("the end",))
 
 # Mappings whose keys are names of the operator's, not fields.
-OPEN = ("args", "settings", "projects", "labels", "groups", "active")
+OPEN = ("args", "settings", "projects", "labels", "groups", "active", "versions", "behind", "software")
 
 CONTRACT: Mapping[str, Any] = {
     "crawlctl status": status_view(SNAPSHOT).data,
     "crawlctl jobs list": jobs_view([JOB], now=NOW).data,
+    "crawlctl jobs show": job_view(JOB, log=["Spider closed (finished)"]).data,
+    "crawlctl jobs limits": caps_view([CAP]).data,
+    "crawlctl why": why_view(EXPLAINED).data,
+    "crawlctl nodes list": nodes_view([NODE_ROW]).data,
+    "crawlctl nodes show": node_view(NODE_ROW).data,
+    "crawlctl nodes drain": drained_view([Drained(NODE, 2)]).data,
+    "crawlctl nodes resume": names_view([NODE], "resumed").data,
     "crawlctl schedule": scheduled_view([Placed(JOB)]).data,
     "crawlctl cancel": cancelled_view([CANCELLED]).data,
     "crawlctl deploy": deploy_view(DEPLOYED).data,

@@ -43,9 +43,19 @@ def root(
 
 def _register() -> None:
     """Add the commands; each module brings its own to the app."""
-    from toolkit.cli import cmd_deploy, cmd_docs, cmd_inventory, cmd_jobs, cmd_local, cmd_status
+    from toolkit.cli import (
+        cmd_deploy,
+        cmd_docs,
+        cmd_inventory,
+        cmd_jobs,
+        cmd_local,
+        cmd_nodes,
+        cmd_schedule,
+        cmd_status,
+    )
 
-    for module in (cmd_local, cmd_deploy, cmd_jobs, cmd_status, cmd_inventory, cmd_docs):
+    modules = (cmd_local, cmd_deploy, cmd_schedule, cmd_jobs, cmd_status, cmd_nodes, cmd_inventory, cmd_docs)
+    for module in modules:
         module.add_to(app)
 
 

@@ -1,4 +1,4 @@
-"""The commands about jobs: schedule, jobs, cancel, logs, items."""
+"""The commands about jobs wherever they are: jobs list, jobs show, cancel, logs, items."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from toolkit.cli import completion
-from toolkit.cli.command import JOBS, OnOption, ProjectOption, YesOption, command, subcommands
+from toolkit.cli import cmd_queue, completion
+from toolkit.cli.command import JOBS, OnOption, YesOption, command, subcommands
 from toolkit.cli.session import Session
 from toolkit.model.jobs import JobState
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from toolkit.cluster.nodes import Nodes
-    from toolkit.cluster.schedule import Order, Placed
     from toolkit.cluster.scrapyd import ScrapydNode
     from toolkit.model.errors import CrawlctlError
     from toolkit.model.jobs import Job
@@ -32,27 +31,28 @@ OfProjectOption = Annotated[
     typer.Option("--project", "-p", help="Only jobs of this project.", autocompletion=completion.projects),
 ]
 EVERY_JOB = 1_000_000
+LAST_LINES = 10
 
 
 def add_to(app: typer.Typer) -> None:
     """Register these commands."""
-    command(
-        app,
-        "crawlctl schedule products",
-        "crawlctl schedule products -p shop -a category=books -s DOWNLOAD_DELAY=1 --wait",
-        "crawlctl schedule products --workers 3 --on eu",
-        panel=JOBS,
-    )(schedule)
     jobs = subcommands(
-        app, "jobs", "List jobs, as `crawlctl jobs` alone does, or show one.", panel=JOBS, default="list"
+        app,
+        "jobs",
+        "List jobs, as `crawlctl jobs` alone does, show one, or change how one waits or runs.",
+        panel=JOBS,
+        default="list",
     )
     command(
         jobs,
         "crawlctl jobs list --state running",
         "crawlctl jobs list --spider products --since 2h --output json",
+        "crawlctl jobs list --limit 100 --page 2",
         name="list",
     )(list_)
     command(jobs, "crawlctl jobs show 3f2a91c", name="show")(show)
+    cmd_queue.add_to(jobs)
+    command(app, "crawlctl why 3f2a91c", panel=JOBS)(why)
     command(
         app,
         "crawlctl cancel 3f2a91c",
@@ -62,58 +62,6 @@ def add_to(app: typer.Typer) -> None:
     )(cancel)
     command(app, "crawlctl logs 3f2a91c -n 50", "crawlctl logs 3f2a91c -f", panel=JOBS)(logs)
     command(app, "crawlctl items 3f2a91c > items.jl", panel=JOBS)(items)
-
-
-def schedule(
-    session: Session,
-    spider: Annotated[
-        str, typer.Argument(metavar="SPIDER", help="The spider's name.", autocompletion=completion.spiders)
-    ],
-    project: ProjectOption = None,
-    argument: Annotated[
-        list[str] | None, typer.Option("--argument", "-a", metavar="K=V", help="A spider argument; repeatable.")
-    ] = None,
-    setting: Annotated[
-        list[str] | None, typer.Option("--setting", "-s", metavar="K=V", help="A Scrapy setting; repeatable.")
-    ] = None,
-    on: OnOption = None,
-    workers: Annotated[int, typer.Option(min=1, help="How many jobs, spread over the least busy nodes.")] = 1,
-    priority: Annotated[float, typer.Option(help="Among a node's pending jobs, the greater goes first.")] = 0.0,
-    job_id: Annotated[str | None, typer.Option("--id", help="The job's id; refused when it is known already.")] = None,
-    version: Annotated[
-        str | None,
-        typer.Option(
-            help="Run this version instead of the active release; needs -p.", autocompletion=completion.versions
-        ),
-    ] = None,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for the end; exit code 8 when a job did not finish well.")
-    ] = False,
-) -> None:
-    """Run a spider of the active release on the least busy nodes."""
-    from toolkit.cluster.choice import choose
-    from toolkit.cluster.schedule import Order
-    from toolkit.cluster.schedule import schedule as start
-    from toolkit.model.names import check_job_id
-    from toolkit.views.jobs import scheduled_view
-
-    choice = choose(session.nodes(on), session.store.releases, spider, project=project, version=version)
-    order = Order(
-        project=choice.project,
-        spider=choice.spider,
-        version=choice.version,
-        args=_pairs(argument, "-a"),
-        settings=_pairs(setting, "-s"),
-        priority=priority,
-        count=workers,
-        job_id=None if job_id is None else check_job_id(job_id),
-    )
-    placed = start(choice.nodes, session.store.jobs, order, now=session.store.now())
-    if wait:
-        _wait(session, choice.nodes, placed)
-        return
-    session.printer.show(scheduled_view(placed))
-    _end_by_placement(session, placed, order)
 
 
 def list_(
@@ -128,10 +76,13 @@ def list_(
         str | None, typer.Option(metavar="AGE", help="Only jobs scheduled within this time: 30s, 15m, 2h, 7d.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many to show, newest first.")] = 50,
+    page: Annotated[
+        int, typer.Option(min=1, metavar="N", help="The first --limit jobs, the next ones, and so on.")
+    ] = 1,
 ) -> None:
     """List the newest jobs of the whole cluster."""
     from toolkit.cli.durations import ago
-    from toolkit.cluster.jobs import list_jobs
+    from toolkit.cluster.everywhere import list_everywhere
     from toolkit.model.jobs import JobFilter
     from toolkit.views.jobs import jobs_view, utc_now
 
@@ -143,17 +94,33 @@ def list_(
         nodes=frozenset(nodes.names) if on else frozenset(),
         since=ago(since, now=utc_now()),
     )
-    found = list_jobs(nodes, session.store.jobs, wanted, now=session.store.now(), limit=limit)
+    found = list_everywhere(nodes, lambda: session.store, wanted, limit=limit, offset=(page - 1) * limit)
     session.printer.show(jobs_view(found.jobs, now=utc_now()))
+    _end_by_note(session, found.note)
     _end_by_unseen(session, found.unseen, len(nodes))
 
 
 def show(session: Session, job: JobArgument) -> None:
-    """Show all that is known of one job."""
-    from toolkit.cluster.jobs import find_job
+    """Show all that is known of one job; of one that failed, also the end of its log."""
+    from toolkit.cluster.everywhere import find_everywhere
     from toolkit.views.jobs import job_view
 
-    session.printer.show(job_view(find_job(session.nodes(), session.store.jobs, job, now=session.store.now())))
+    nodes = session.nodes()
+    found = find_everywhere(nodes, lambda: session.store, job)
+    log = _last_lines(nodes, found.job) if found.job.state is JobState.FAILED else None
+    session.printer.show(job_view(found.job, log=log))
+    _end_by_note(session, found.note)
+
+
+def why(session: Session, job: JobArgument) -> None:
+    """Explain why a job waits, node by node, or how it came to its end."""
+    from toolkit.cluster.everywhere import find_everywhere
+    from toolkit.cluster.why import why as explain
+    from toolkit.views.why import why_view
+
+    nodes = session.nodes()
+    found = find_everywhere(nodes, lambda: session.store, job)
+    session.printer.show(why_view(explain(session.store, found.job, nodes)))
 
 
 def cancel(
@@ -170,7 +137,7 @@ def cancel(
     yes: YesOption = False,
 ) -> None:
     """Stop jobs: ask, insist, kill; say `cancelled` only when the process is gone. Bulk asks first."""
-    from toolkit.cluster.cancel import cancel as stop
+    from toolkit.cluster.everywhere import cancel_everywhere
     from toolkit.model.errors import UsageError
     from toolkit.views.jobs import cancelled_view
 
@@ -181,7 +148,7 @@ def cancel(
     jobs = _alive(session, nodes, spider=spider, project=project) if is_bulk else _named(session, nodes, job or [])
     if is_bulk and jobs and not yes and not session.printer.confirm(f"Cancel {len(jobs)} job(s)?"):
         raise session.failed(UsageError("nothing was cancelled"))
-    done = stop(nodes, session.store.jobs, jobs, grace_s=grace, now=session.store.now())
+    done = cancel_everywhere(nodes, lambda: session.store, jobs, grace_s=grace)
     session.printer.show(cancelled_view(done))
     _end_by_failures(session, [each.error for each in done if each.error])
 
@@ -196,10 +163,9 @@ def logs(
 ) -> None:
     """Print a job's log."""
     from toolkit.cluster.files import follow_log, read_log
-    from toolkit.cluster.jobs import find_job
 
     nodes = session.nodes()
-    found = find_job(nodes, session.store.jobs, job, now=session.store.now())
+    found = _found(session, nodes, job)
     node = _node_of(nodes, found)
     parts = (
         follow_log(node, found, last_lines=10 if lines is None else lines)
@@ -212,63 +178,18 @@ def logs(
 def items(session: Session, job: JobArgument) -> None:
     """Print the items of a job, one JSON object a line, as its node keeps them."""
     from toolkit.cluster.files import read_items
-    from toolkit.cluster.jobs import find_job
 
     nodes = session.nodes()
-    found = find_job(nodes, session.store.jobs, job, now=session.store.now())
+    found = _found(session, nodes, job)
     session.printer.stream(read_items(_node_of(nodes, found), found))
 
 
-def _pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
-    from toolkit.model.errors import UsageError
+def _end_by_note(session: Session, note: str | None) -> None:
+    """End as a store that is away ends every command; what could be shown without it is on stdout already."""
+    from toolkit.model.errors import StoreUnreachableError
 
-    pairs: dict[str, str] = {}
-    for text in texts or ():
-        name, mark, value = text.partition("=")
-        if not mark or not name:
-            raise UsageError(f"{option} {text!r} is not of the form NAME=VALUE")
-        if name in pairs:
-            raise UsageError(f"{option} {name!r} is given twice")
-        pairs[name] = value
-    return pairs
-
-
-def _wait(session: Session, nodes: Nodes, placed: Sequence[Placed]) -> None:
-    """Follow the jobs to their end; Ctrl-C ends the waiting, not the jobs."""
-    from toolkit.cluster.waiting import wait_for
-    from toolkit.model.errors import JobFailedError
-    from toolkit.views.jobs import jobs_table, jobs_view, utc_now
-
-    current: list[Job] = [each.job for each in placed]
-    try:
-        with session.printer.live(lambda: jobs_table(current, now=utc_now())):
-            ended = wait_for(
-                nodes,
-                session.store.jobs,
-                current,
-                clock=session.store.now,
-                on_change=lambda jobs: current.__setitem__(slice(None), jobs),
-            )
-    except KeyboardInterrupt:
-        session.printer.say("the jobs go on; crawlctl cancel ID stops one: " + ", ".join(job.id for job in current))
-        raise
-    session.printer.show(jobs_view(ended, now=utc_now()))
-    if bad := [job for job in ended if job.state is not JobState.FINISHED]:
-        told = ", ".join(f"{job.id} {job.state.value} ({job.finish_reason})" for job in bad)
-        raise session.failed(JobFailedError(f"{len(bad)} of {len(ended)} job(s) did not finish well: {told}"))
-
-
-def _end_by_placement(session: Session, placed: Sequence[Placed], order: Order) -> None:
-    from toolkit.model.errors import NodesFailedError
-
-    failed = [each for each in placed if each.error is not None]
-    if failed:
-        ids = ", ".join(each.job.id for each in failed)
-        error = NodesFailedError(
-            f"{len(failed)} of {len(placed)} job(s) of {order.spider} may not run: {ids}: {failed[0].error}",
-            hint="crawlctl jobs show ID tells whether a node took it after all",
-        )
-        raise session.failed(error)
+    if note is not None:
+        raise session.failed(StoreUnreachableError(note))
 
 
 def _end_by_unseen(session: Session, unseen: Mapping[NodeName, str], of: int) -> None:
@@ -292,19 +213,38 @@ def _end_by_failures(session: Session, errors: Sequence[CrawlctlError]) -> None:
 
 
 def _alive(session: Session, nodes: Nodes, *, spider: str | None, project: str | None) -> list[Job]:
-    from toolkit.cluster.jobs import list_jobs
+    from toolkit.cluster.everywhere import list_everywhere
     from toolkit.model.jobs import JobFilter
 
-    states = frozenset({JobState.PENDING, JobState.RUNNING})
+    states = frozenset(state for state in JobState if not state.is_final)
     wanted = JobFilter(states=states, spider=spider, project=project, nodes=frozenset(nodes.names))
-    return list(list_jobs(nodes, session.store.jobs, wanted, now=session.store.now(), limit=EVERY_JOB).jobs)
+    return list(list_everywhere(nodes, lambda: session.store, wanted, limit=EVERY_JOB).jobs)
 
 
 def _named(session: Session, nodes: Nodes, prefixes: Sequence[str]) -> list[Job]:
-    from toolkit.cluster.jobs import find_job
+    return list({job.id: job for job in (_found(session, nodes, prefix) for prefix in prefixes)}.values())
 
-    found = [find_job(nodes, session.store.jobs, prefix, now=session.store.now()) for prefix in prefixes]
-    return list({job.id: job for job in found}.values())
+
+def _found(session: Session, nodes: Nodes, prefix: str) -> Job:
+    """Return the job that is meant; where the store is away, what is missing is said and the rest goes on."""
+    from toolkit.cluster.everywhere import find_everywhere
+
+    found = find_everywhere(nodes, lambda: session.store, prefix)
+    if found.note is not None:
+        session.printer.say(found.note, style="yellow")
+    return found.job
+
+
+def _last_lines(nodes: Nodes, job: Job) -> list[str] | None:
+    """Return the end of a job's log, or nothing where its node cannot be asked: the rest is worth showing."""
+    from toolkit.cluster.files import read_log
+    from toolkit.model.errors import CrawlctlError
+
+    try:
+        parts = read_log(_node_of(nodes, job), job, last_lines=LAST_LINES)
+        return b"".join(parts).decode("utf-8", "replace").splitlines()
+    except CrawlctlError:
+        return None
 
 
 def _node_of(nodes: Nodes, job: Job) -> ScrapydNode:

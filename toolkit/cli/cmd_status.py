@@ -11,12 +11,9 @@ from toolkit.cli.command import CLUSTER, OnOption, command
 from toolkit.cli.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from toolkit.cluster.nodes import Nodes
     from toolkit.model.errors import StoreUnreachableError
-    from toolkit.model.snapshot import NodeState
-    from toolkit.views.view import View
+    from toolkit.model.snapshot import Snapshot
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,44 +31,43 @@ def status(
     all_nodes: Annotated[bool, typer.Option("--all", help="Show every node, however many.")] = False,
 ) -> None:
     """Show nodes, jobs, active releases, and what needs attention."""
+    from toolkit.views.status import status_view
+
     nodes = session.nodes(on)
     if watch:
-        _watch(session, nodes, every_s=every, shows_all=all_nodes)
+        _watch(session, nodes, every_s=every, is_whole=on is None, shows_all=all_nodes)
         return
-    view, failed, store_error = _look(session, nodes, shows_all=all_nodes)
-    session.printer.show(view)
-    _end_by(session, failed, len(nodes))
+    snapshot, store_error = _look(session, nodes, is_whole=on is None)
+    session.printer.show(status_view(snapshot, shows_all=all_nodes))
+    _end_by(session, snapshot)
     if store_error is not None:
         raise session.failed(store_error)
 
 
-def _look(
-    session: Session, nodes: Nodes, *, shows_all: bool
-) -> tuple[View, Sequence[NodeState], StoreUnreachableError | None]:
+def _look(session: Session, nodes: Nodes, *, is_whole: bool) -> tuple[Snapshot, StoreUnreachableError | None]:
     from toolkit.cluster.snapshot import recall, take_snapshot
-    from toolkit.model.snapshot import NodeState
-    from toolkit.views.status import status_view
 
     known = recall(lambda: session.store)
-    snapshot = take_snapshot(nodes, known)
-    failed = [node.state for node in snapshot.nodes if node.state is not NodeState.LIVE]
-    return status_view(snapshot, shows_all=shows_all), failed, known.error
+    return take_snapshot(nodes, known, is_whole=is_whole), known.error
 
 
-def _watch(session: Session, nodes: Nodes, *, every_s: float, shows_all: bool) -> None:
+def _watch(session: Session, nodes: Nodes, *, every_s: float, is_whole: bool, shows_all: bool) -> None:
     """Redraw one region of a terminal; elsewhere print one result after another."""
+    from toolkit.views.status import status_view
+
     while True:
-        view, _, _ = _look(session, nodes, shows_all=shows_all)
-        session.printer.redraw(view)
+        snapshot, _ = _look(session, nodes, is_whole=is_whole)
+        session.printer.redraw(status_view(snapshot, shows_all=shows_all))
         time.sleep(every_s)
 
 
-def _end_by(session: Session, failed: Sequence[NodeState], of: int) -> None:
+def _end_by(session: Session, snapshot: Snapshot) -> None:
     from toolkit.model.errors import NodesFailedError, NothingReachableError
     from toolkit.model.snapshot import NodeState
 
-    if failed:
-        away = sum(state is NodeState.UNREACHABLE for state in failed)
-        kind = NothingReachableError if away == of else NodesFailedError
-        what = f"{len(failed)} of {of} node(s) could not be asked"
+    silent = [node for node in snapshot.nodes if node.state in {NodeState.UNREACHABLE, NodeState.LOST}]
+    refusing = [node for node in snapshot.nodes if node.state is NodeState.UNAUTHORIZED]
+    if silent or refusing:
+        kind = NothingReachableError if len(silent) == len(snapshot.nodes) else NodesFailedError
+        what = f"{len(silent) + len(refusing)} of {len(snapshot.nodes)} node(s) could not be asked, or are lost"
         raise session.failed(kind(what, hint="the table says why, node by node"))

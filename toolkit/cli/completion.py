@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from toolkit.model.errors import CrawlctlError
 
 if TYPE_CHECKING:
+    from toolkit.config.inventory import Inventory
     from toolkit.store.interfaces import Store
 
 MAX_JOBS = 100
@@ -18,18 +19,23 @@ MAX_JOBS = 100
 
 def hosts(incomplete: str) -> list[str]:
     """Offer hosts and groups; within a pattern, its last term."""
-    import os
-    from pathlib import Path
-
-    from toolkit.config.inventory import find, load
-
-    try:
-        inventory = load(find(None, start=Path.cwd(), environ=os.environ), resolve=False)
-    except CrawlctlError:
+    inventory = _inventory()
+    if inventory is None:
         return []
     cut = max(incomplete.rfind(mark) for mark in ":,&!") + 1
     names = [*inventory.groups, *(host.name for host in inventory.hosts)]
     return _beginning(incomplete[cut:], names, before=incomplete[:cut])
+
+
+def nodes(incomplete: str) -> list[str]:
+    """Offer the nodes that are registered, and the hosts of the inventory."""
+
+    def names(store: Store) -> Iterable[str]:
+        return [record.name for record in store.shared.nodes.all()] if store.shared is not None else ()
+
+    inventory = _inventory()
+    listed = [host.name for host in inventory.hosts] if inventory else []
+    return _beginning(incomplete, sorted({*_stored(names), *listed}))
 
 
 def projects(incomplete: str) -> list[str]:
@@ -70,6 +76,18 @@ def topics(incomplete: str) -> list[str]:
     from toolkit.cli.topics import topic_names
 
     return _beginning(incomplete, topic_names())
+
+
+def _inventory() -> Inventory | None:
+    import os
+    from pathlib import Path
+
+    from toolkit.config.inventory import find, load
+
+    try:
+        return load(find(None, start=Path.cwd(), environ=os.environ), resolve=False)
+    except CrawlctlError:
+        return None
 
 
 def _stored(names: Callable[[Store], Iterable[str]]) -> Iterable[str]:

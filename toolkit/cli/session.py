@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from toolkit.cli.errors import INTERRUPTED, ExitCode, described
 from toolkit.cli.printer import Output, Printer
-from toolkit.model.errors import CrawlctlError, InventoryMissingError, ProjectError
+from toolkit.model.errors import ConfigurationError, CrawlctlError, InventoryMissingError, ProjectError
 from toolkit.model.hosts import Host
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from toolkit.cluster.nodes import Nodes
     from toolkit.config.inventory import Inventory
-    from toolkit.store.interfaces import Store
+    from toolkit.store.interfaces import Shared, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,23 @@ class Session:
         """The cluster's shared memory: Redis when the inventory names one, else a file of this machine."""
         from toolkit.store.open import open_store
 
-        store = open_store(self.inventory.redis, self.state_folder)
+        store = open_store(self.inventory.redis, self.state_folder, cluster=self.inventory.cluster)
         self._opened.append(store)
         return store
+
+    @property
+    def shared(self) -> Shared:
+        """What plug-in nodes share: the queue, their registry, the eggs.
+
+        Raises:
+            ConfigurationError: the inventory names no Redis, so there is none.
+
+        """
+        if self.store.shared is None:
+            raise ConfigurationError(
+                "there is no shared queue: the inventory names no redis", hint="crawlctl docs node says how to make one"
+            )
+        return self.store.shared
 
     def use(self, inventory: Inventory, state_folder: Path) -> None:
         """Work with this inventory and folder instead of those that would be found."""

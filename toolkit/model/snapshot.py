@@ -25,7 +25,7 @@ class NodeState(StrEnum):
 class NodeStatus:
     """One node as seen now; counts are `None` when it did not answer. `projects` maps to the versions it holds.
 
-    `kind` is stock, or node where the plug-in is; such a one has no pending jobs of its own: they wait in the queue, for any node.
+    `kind` is stock, or node where the plug-in is; such a one has no pending jobs of its own: they wait in the queue.
     """
 
     name: NodeName

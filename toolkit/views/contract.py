@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolkit.model.hosts import Host
 from toolkit.model.jobs import Job
+from toolkit.model.queue import Cap
 from toolkit.model.releases import NodeResult, Release, Rollout
 from toolkit.model.snapshot import Attention, NodeStatus, Snapshot
+
+if TYPE_CHECKING:
+    from toolkit.cluster.node_life import NodeRow
+    from toolkit.cluster.why import Explanation
 
 
 def time_text(at: datetime | None) -> str | None:
@@ -35,7 +41,37 @@ def job_row(job: Job) -> dict[str, Any]:
         "pages": job.pages,
         "items": job.items,
         "errors": job.errors,
+        "attempt": job.attempt,
+        "exit_code": job.exit_code,
+        "signal": job.signal,
+        "token": job.token,
+        "reason": job.reason,
     }
+
+
+def job_object(job: Job, *, log: Sequence[str] | None = None) -> dict[str, Any]:
+    """Show all that is known of one job; `log` are the last lines of one that failed."""
+    return job_row(job) | {
+        "attempts": job.attempts,
+        "retry_failed": job.retries_failed,
+        "timeout_s": job.timeout_s,
+        "due_at": time_text(job.due_at),
+        "held": job.is_held,
+        "on": None if job.on is None else list(job.on),
+        "pid": job.pid,
+        "retries": job.retries,
+        "bytes": job.bytes,
+        "pages_per_minute": job.pages_per_minute,
+        "memory_mb": job.memory_mb,
+        "cancel_requested_at": time_text(job.cancel_requested_at),
+        "scheduled_by": job.scheduled_by,
+        "log": None if log is None else list(log),
+    }
+
+
+def cap_row(cap: Cap) -> dict[str, Any]:
+    """Show how many jobs of a project, or of one spider of it, may be active at once."""
+    return {"project": cap.project, "spider": cap.spider, "cluster": cap.cluster, "per_node": cap.per_node}
 
 
 def scheduled_row(job: Job) -> dict[str, Any]:
@@ -57,6 +93,50 @@ def node_row(node: NodeStatus) -> dict[str, Any]:
         "finished": node.finished,
         "projects": None if node.projects is None else {name: list(held) for name, held in node.projects.items()},
         "error": node.error,
+    }
+
+
+def nodes_row(row: NodeRow) -> dict[str, Any]:
+    """Show a node as `nodes list` does; `versions` maps each project to the versions that it is proven to hold."""
+    return {
+        "name": row.name,
+        "address": row.address,
+        "state": row.state.value,
+        "kind": row.kind,
+        "slots": row.slots,
+        "running": row.running,
+        "load": row.load,
+        "memory_free_mb": row.memory_free_mb,
+        "disk_free_mb": row.disk_free_mb,
+        "versions": None if row.versions is None else {name: list(held) for name, held in row.versions.items()},
+        "heartbeat_age_s": None if row.heartbeat_age_s is None else round(row.heartbeat_age_s, 1),
+        "draining": row.is_draining,
+    }
+
+
+def node_object(row: NodeRow) -> dict[str, Any]:
+    """Show all that is known of one node."""
+    return nodes_row(row) | {
+        "error": row.error,
+        "drained_by": row.drained_by,
+        "behind": dict(row.behind),
+        "labels": dict(row.labels),
+        "software": dict(row.software),
+        "started_at": time_text(row.started_at),
+    }
+
+
+def why_object(explanation: Explanation) -> dict[str, Any]:
+    """Show why a job waits, where it is, or how it ended; `nodes` is empty for one that does not wait."""
+    return {
+        "id": explanation.job.id,
+        "state": explanation.job.state.value,
+        "summary": explanation.summary,
+        "details": list(explanation.details),
+        "position": explanation.position,
+        "nodes": [{"name": each.node, "could": each.could, "reason": each.reason} for each in explanation.nodes],
+        "log": list(explanation.log),
+        "log_error": explanation.log_error,
     }
 
 

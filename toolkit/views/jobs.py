@@ -5,18 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from toolkit.cluster.cancel import Cancelled
 from toolkit.cluster.schedule import Placed
 from toolkit.model.jobs import Job, JobState
-from toolkit.views.contract import job_row, scheduled_row
+from toolkit.model.queue import Cap
+from toolkit.views.contract import cap_row, job_object, job_row, scheduled_row
+from toolkit.views.harmless import visible
 from toolkit.views.view import FittedTable, Styled, View, plain_table
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 MIN_ID_CHARS = 7
-JOBS_SPARE = ("PROJECT", "AGE", "ERRORS", "TOOK", "REASON")
+MAX_SCHEDULED = 50
+# What only the shared queue knows of a job.
+EXACT = ("TRY", "EXIT")
+JOBS_SPARE = (*EXACT, "PROJECT", "AGE", "ERRORS", "TOOK", "REASON")
 STYLES = {
     JobState.PENDING: "yellow",
+    JobState.STARTING: "cyan",
     JobState.RUNNING: "cyan",
+    JobState.PAUSED: "blue",
     JobState.FINISHED: "green",
     JobState.FAILED: "red",
     JobState.CANCELLED: "magenta",
@@ -45,43 +56,39 @@ def jobs_table(jobs: Sequence[Job], *, now: datetime) -> FittedTable:
             job.pages,
             job.items,
             Styled(str(job.errors), "red") if job.errors else job.errors,
-            job.finish_reason,
+            _attempt_text(job),
+            job.signal if job.signal is not None else job.exit_code,
+            reason_text(job, now=now),
         )
         for job in jobs
     ]
-    columns = ("JOB", "PROJECT", "SPIDER", "STATE", "NODE", "AGE", "TOOK", "PAGES", "ITEMS", "ERRORS", "REASON")
-    return plain_table(*columns, rows=rows, right=("AGE", "TOOK", "PAGES", "ITEMS", "ERRORS"), spare=JOBS_SPARE)
+    columns = ("JOB", "PROJECT", "SPIDER", "STATE", "NODE", "AGE", "TOOK", "PAGES", "ITEMS", "ERRORS", *EXACT, "REASON")
+    right = ("AGE", "TOOK", "PAGES", "ITEMS", "ERRORS", *EXACT)
+    return plain_table(*columns, rows=rows, right=right, spare=JOBS_SPARE, optional=EXACT)
 
 
-def job_view(job: Job) -> View:
-    """Show all that is known of one job."""
-    row = job_row(job)
+def job_view(job: Job, *, log: Sequence[str] | None = None) -> View:
+    """Show all that is known of one job, and the last lines of its log if they are given."""
+    row = job_object(job, log=log)
     shown = [
-        (name, Styled(job.state.value, STYLES[job.state]) if name == "state" else _flat(row[name])) for name in row
+        (name, Styled(job.state.value, STYLES[job.state]) if name == "state" else _flat(value))
+        for name, value in row.items()
+        if value not in (None, False, [], {}) and name != "log"
     ]
-    return View(row, lambda: plain_table("JOB", "", rows=shown))
+    return View(row, lambda: _job_screen(shown, log or ()))
 
 
 def scheduled_view(placed: Sequence[Placed]) -> View:
-    """Show where each job went."""
+    """Show where each job went; beyond 50, people see the first ones and how many there are."""
     data = {"jobs": [scheduled_row(each.job) for each in placed]}
-    rows = [
-        (
-            each.job.id,
-            each.job.project,
-            each.job.spider,
-            each.job.version,
-            each.job.node,
-            Styled(str(each.error), "red") if each.error else Styled(each.job.state.value, STYLES[each.job.state]),
-        )
-        for each in placed
-    ]
-    return View(
-        data,
-        lambda: plain_table(
-            "JOB", "PROJECT", "SPIDER", "VERSION", "NODE", "STATE", rows=rows, spare=("PROJECT", "VERSION")
-        ),
-    )
+    return View(data, lambda: _scheduled_table(placed))
+
+
+def caps_view(caps: Sequence[Cap]) -> View:
+    """Show how many jobs may be active at once, by project and spider."""
+    rows = [(cap.project, cap.spider or "all its spiders together", cap.cluster, cap.per_node) for cap in caps]
+    table = ("PROJECT", "SPIDER", "CLUSTER", "PER NODE")
+    return View([cap_row(cap) for cap in caps], lambda: plain_table(*table, rows=rows, right=table[2:]))
 
 
 def cancelled_view(cancelled: Sequence[Cancelled]) -> View:
@@ -132,7 +139,7 @@ def duration_text(job: Job, *, now: datetime) -> str | None:
     """Show how long the job has run, or ran."""
     if job.started_at is None:
         return None
-    end = job.ended_at or (now if job.state is JobState.RUNNING else None)
+    end = job.ended_at or (now if job.state.is_active else None)
     return None if end is None else span_text((end - job.started_at).total_seconds())
 
 
@@ -153,7 +160,56 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def log_end(lines: Sequence[str]) -> RenderableType:
+    """Lay out the last lines of a job's log."""
+    from rich.console import Group
+    from rich.text import Text
+
+    text = Text(visible("\n".join(f"  {line}" for line in lines)))
+    return Group(Text("the end of its log", style="bold yellow"), text)
+
+
+def reason_text(job: Job, *, now: datetime) -> str | None:
+    """Say how a job came to its state, or what keeps a pending one from being taken."""
+    if job.state is JobState.PENDING and job.is_held:
+        return "held"
+    if job.state is JobState.PENDING and job.due_at is not None and job.due_at > now:
+        return f"due in {span_text((job.due_at - now).total_seconds())}"
+    return job.finish_reason if job.state is JobState.FINISHED else job.reason or job.finish_reason
+
+
+def _scheduled_table(placed: Sequence[Placed]) -> FittedTable:
+    rows = [
+        (
+            each.job.id,
+            each.job.project,
+            each.job.spider,
+            each.job.version,
+            each.job.node,
+            Styled(str(each.error), "red") if each.error else Styled(each.job.state.value, STYLES[each.job.state]),
+        )
+        for each in placed[:MAX_SCHEDULED]
+    ]
+    table = plain_table("JOB", "PROJECT", "SPIDER", "VERSION", "NODE", "STATE", rows=rows, spare=("PROJECT", "VERSION"))
+    if len(placed) > MAX_SCHEDULED:
+        table.caption = f"{len(placed)} jobs; the first {MAX_SCHEDULED} are shown"
+    return table
+
+
+def _attempt_text(job: Job) -> str | None:
+    """Show which attempt it is; the first of a job needs no number."""
+    return None if job.attempt is None or job.attempt <= 1 else f"{job.attempt}/{job.attempts or '?'}"
+
+
+def _job_screen(rows: Sequence[Sequence[object]], log: Sequence[str]) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    table = plain_table("JOB", "", rows=rows)
+    return Group(table, Text(), log_end(log)) if log else table
+
+
 def _flat(value: object) -> object:
     if isinstance(value, dict):
         return "\n".join(f"{key}={item}" for key, item in value.items()) or None
-    return value
+    return ", ".join(map(str, value)) if isinstance(value, list) else value

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from toolkit.model.snapshot import NodeState, NodeStatus, Snapshot
 from toolkit.views.contract import snapshot_object
 from toolkit.views.harmless import visible
+from toolkit.views.nodes import STYLES
 from toolkit.views.view import FittedTable, Styled, View, plain_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 MAX_ROWS = 25
-STYLES = {NodeState.LIVE: "green", NodeState.UNREACHABLE: "red", NodeState.UNAUTHORIZED: "yellow"}
 MAX_PROJECTS = 3
 MAX_ERROR_CHARS = 100
 SPARE = ("KIND", "SLOTS", "ADDRESS", "FINISHED")
@@ -79,7 +79,7 @@ def _nodes_table(snapshot: Snapshot, nodes: Sequence[NodeStatus]) -> FittedTable
             node.pending,
             node.running,
             node.finished,
-            _holdings(snapshot, node) if node.state is NodeState.LIVE else (node.error or "")[:MAX_ERROR_CHARS],
+            _holdings(snapshot, node) if node.error is None else node.error[:MAX_ERROR_CHARS],
         )
         for node in nodes
     ]

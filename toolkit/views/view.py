@@ -25,14 +25,22 @@ class View:
 
 
 def plain_table(
-    *columns: str, rows: Sequence[Sequence[object]], right: Sequence[str] = (), spare: Sequence[str] = ()
+    *columns: str,
+    rows: Sequence[Sequence[object]],
+    right: Sequence[str] = (),
+    spare: Sequence[str] = (),
+    optional: Collection[str] = (),
 ) -> FittedTable:
     """Lay rows out in columns as the terminal likes them: no lines, a bold head, unknown values as a dash.
 
     Where the terminal is too narrow, the `spare` columns are left out, the first named first, until the rest fits;
-    then the last column is folded. Ids, names and versions stay whole, so that they can be copied.
+    then the last column is folded. Ids, names and versions stay whole, so that they can be copied. An `optional` column
+    is there only if any row has a value in it.
     """
-    return FittedTable(columns, [[cell(value) for value in row] for row in rows], frozenset(right), tuple(spare))
+    kept = [at for at, name in enumerate(columns) if name not in optional or any(row[at] is not None for row in rows)]
+    names = [columns[at] for at in kept]
+    cells = [[cell(row[at]) for at in kept] for row in rows]
+    return FittedTable(names, cells, frozenset(right), [name for name in spare if name in names])
 
 
 class FittedTable:

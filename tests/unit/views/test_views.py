@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from toolkit.cluster.cancel import Cancelled
+from toolkit.cluster.node_life import NodeRow
 from toolkit.cluster.schedule import Placed
 from toolkit.model.errors import NodeTimeoutError
 from toolkit.model.hosts import Host, Secret
@@ -35,6 +36,7 @@ from toolkit.views.jobs import (
     unique_length,
 )
 from toolkit.views.local import hosts_view
+from toolkit.views.nodes import STYLES, node_view, nodes_view
 from toolkit.views.rollouts import deploy_view, plan_view, prune_view, steps_table
 from toolkit.views.status import MAX_ROWS, status_view, worth_showing
 from toolkit.views.view import Styled, View, cell, plain_table
@@ -44,6 +46,7 @@ NASTY = "\x1b[2J[red]bold[/red]\x9b"
 JOB_FIELDS = [
     *("id", "project", "spider", "version", "state", "node", "args", "settings", "priority"),
     *("scheduled_at", "started_at", "ended_at", "finish_reason", "pages", "items", "errors"),
+    *("attempt", "exit_code", "signal", "token", "reason"),
 ]
 
 
@@ -102,8 +105,26 @@ def test_status_has_just_these_fields() -> None:
     assert data["jobs"] == {"pending": 3, "running": 2, "finished": 4}
 
 
-def test_a_nodes_states_are_these_three() -> None:
-    assert [state.value for state in NodeState] == ["live", "unreachable", "unauthorized"]
+def test_a_nodes_states_are_these() -> None:
+    states = ["live", "draining", "stale", "lost", "unreachable", "unauthorized"]
+    assert [state.value for state in NodeState] == states
+    assert set(STYLES) == set(NodeState)
+
+
+def test_one_job_has_the_fields_of_a_row_and_all_else_that_is_known_of_it() -> None:
+    data = job_view(a_job(), log=["the end"]).data
+    assert list(data)[: len(JOB_FIELDS)] == JOB_FIELDS
+    assert data["log"] == ["the end"]
+    assert job_view(a_job()).data["log"] is None
+
+
+def test_a_listed_node_has_just_these_fields() -> None:
+    row = NodeRow(NodeName("a"), "a:1", NodeState.LIVE, "node", heartbeat_age_s=1.26, is_draining=True)
+    (data,) = nodes_view([row]).data
+    fields = [*("name", "address", "state", "kind", "slots", "running", "load", "memory_free_mb", "disk_free_mb")]
+    assert list(data) == [*fields, "versions", "heartbeat_age_s", "draining"]
+    assert (data["heartbeat_age_s"], data["draining"]) == (1.3, True)
+    assert list(node_view(row).data)[: len(data)] == list(data)
 
 
 def test_what_was_scheduled_has_just_these_fields() -> None:

@@ -1,0 +1,210 @@
+"""The commands on jobs of the shared queue: hold, release, move, prioritise, pause, resume, tune, retry, limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from toolkit.cli import completion
+from toolkit.cli.command import OnOption, command
+from toolkit.cli.queued import fresh, look_until, plug_in_names, queued_jobs
+from toolkit.cli.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from toolkit.model.jobs import Job, JobState
+    from toolkit.model.names import JobId
+
+JobsArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="ID", help="Job ids, or their first characters.", autocompletion=completion.jobs),
+]
+OneJobArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The job's id, or its first characters.", autocompletion=completion.jobs)
+]
+CapProjectArgument = Annotated[
+    str, typer.Argument(metavar="PROJECT", help="The project's name.", autocompletion=completion.projects)
+]
+CapSpiderArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SPIDER", help="Only this spider; without it, all of the project.", autocompletion=completion.spiders
+    ),
+]
+HEARD_WITHIN_S = 10.0
+
+
+def add_to(jobs: typer.Typer) -> None:
+    """Register these commands below `jobs`."""
+    command(jobs, "crawlctl jobs hold 3f2a91c 77ab01d")(hold)
+    command(jobs, "crawlctl jobs release 3f2a91c")(release)
+    command(jobs, "crawlctl jobs prioritise 3f2a91c 10", "crawlctl jobs prioritise 3f2a91c -- -5")(prioritise)
+    command(jobs, "crawlctl jobs move 3f2a91c --on 'eu:!node-3'", "crawlctl jobs move 3f2a91c --on all")(move)
+    command(jobs, "crawlctl jobs pause 3f2a91c")(pause)
+    command(jobs, "crawlctl jobs resume 3f2a91c")(resume)
+    command(jobs, "crawlctl jobs tune 3f2a91c --concurrency 4 --delay 0.5")(tune)
+    command(jobs, "crawlctl jobs retry 3f2a91c")(retry)
+    command(
+        jobs,
+        "crawlctl jobs limit shop --cluster 20 --per-node 4",
+        "crawlctl jobs limit shop products --cluster 1",
+        "crawlctl jobs limit shop --none",
+    )(limit)
+    command(jobs, "crawlctl jobs limits --output json")(limits)
+
+
+def hold(session: Session, job: JobsArgument) -> None:
+    """Keep pending jobs from being taken, until they are released."""
+    jobs = queued_jobs(session, job)
+    _tell(session, jobs, session.shared.queue.hold(_ids(jobs)), "held", "only a pending job can be held")
+
+
+def release(session: Session, job: JobsArgument) -> None:
+    """Let held or delayed jobs be taken now, at their old place in the queue."""
+    jobs = queued_jobs(session, job)
+    _tell(session, jobs, session.shared.queue.release(_ids(jobs)), "released", "only a pending job can be released")
+
+
+def prioritise(
+    session: Session,
+    job: OneJobArgument,
+    priority: Annotated[
+        float, typer.Argument(metavar="N", help="The new priority, -1000 to 1000; the greater goes first.")
+    ],
+) -> None:
+    """Give a pending job another priority."""
+    from toolkit.model.errors import UsageError
+    from toolkit.model.jobs import MAX_PRIORITY
+
+    if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
+        raise UsageError(
+            f"a priority of {priority:g} has no place in the queue: give {-MAX_PRIORITY} to {MAX_PRIORITY}"
+        )
+    jobs = queued_jobs(session, [job])
+    done = session.shared.queue.reprioritise(_ids(jobs), priority)
+    _tell(session, jobs, done, "given another priority", "only a pending job waits in the queue")
+
+
+def move(session: Session, job: JobsArgument, on: OnOption = None) -> None:
+    """Choose anew which nodes may take pending jobs; `--on all` lets every node."""
+    from toolkit.model.errors import UsageError
+
+    if on is None:
+        raise UsageError("say which nodes may take the job", hint="--on PATTERN; --on all lets every node")
+    jobs = queued_jobs(session, job)
+    done = session.shared.queue.move(_ids(jobs), None if on == "all" else plug_in_names(session, on))
+    _tell(session, jobs, done, "moved", "only a pending job can be moved")
+
+
+def pause(session: Session, job: OneJobArgument) -> None:
+    """Let a running spider begin no new download, until it is resumed; its process stays."""
+    _wish_paused(session, job, is_paused=True)
+
+
+def resume(session: Session, job: OneJobArgument) -> None:
+    """Let a paused spider go on."""
+    _wish_paused(session, job, is_paused=False)
+
+
+def tune(
+    session: Session,
+    job: OneJobArgument,
+    concurrency: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="How many requests at once, of each slot of the downloader.")
+    ] = None,
+    delay: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0, help="How long between two requests to the same site.")
+    ] = None,
+) -> None:
+    """Change how hard a running spider works, without a restart."""
+    from toolkit.model.errors import UsageError
+    from toolkit.views.jobs import job_view
+
+    if concurrency is None and delay is None:
+        raise UsageError("there is nothing to change", hint="give --concurrency N, --delay SECONDS or both")
+    (found,) = queued_jobs(session, [job])
+    before = session.shared.queue.tune(found.id, concurrency=concurrency, delay_s=delay)
+    _refuse_unless_active(found, before, "tuned")
+    session.printer.say(f"{found.node} was told; it obeys within a second, and again if the spider is begun anew there")
+    session.printer.show(job_view(fresh(session, [found])[0]))
+
+
+def retry(session: Session, job: JobsArgument) -> None:
+    """Put jobs that failed, were lost or were cancelled back into the queue, with all their attempts."""
+    jobs = queued_jobs(session, job)
+    done = session.shared.queue.retry(_ids(jobs))
+    _tell(session, jobs, done, "put back", "only a failed, lost or cancelled job can be retried")
+
+
+def limit(
+    session: Session,
+    project: CapProjectArgument,
+    spider: CapSpiderArgument = None,
+    cluster: Annotated[int | None, typer.Option(min=0, help="How many at once in the whole cluster.")] = None,
+    per_node: Annotated[int | None, typer.Option(min=0, help="How many at once on one node.")] = None,
+    none: Annotated[bool, typer.Option("--none", help="Take the cap away.")] = False,
+) -> None:
+    """Set the cap of a project, or of one spider: how many of its jobs may be active. It replaces the one before."""
+    from toolkit.model.errors import UsageError
+    from toolkit.model.names import SpiderName, check_project
+    from toolkit.model.queue import Cap
+    from toolkit.views.jobs import caps_view
+
+    if none is (cluster is not None or per_node is not None):
+        raise UsageError("give --cluster N, --per-node N or both, or --none alone")
+    cap = Cap(check_project(project), None if spider is None else SpiderName(spider), cluster, per_node)
+    session.shared.queue.set_cap(cap)
+    session.printer.show(caps_view(session.shared.queue.caps()))
+
+
+def limits(session: Session) -> None:
+    """List the caps of projects and spiders."""
+    from toolkit.views.jobs import caps_view
+
+    session.printer.show(caps_view(session.shared.queue.caps()))
+
+
+def _ids(jobs: Sequence[Job]) -> list[JobId]:
+    return [job.id for job in jobs]
+
+
+def _tell(session: Session, jobs: Sequence[Job], done: Collection[JobId], what: str, why: str) -> None:
+    """Show the jobs as they are now, and end by those with which it could not be done."""
+    from toolkit.model.errors import RefusedError
+    from toolkit.views.jobs import jobs_view, utc_now
+
+    current = fresh(session, jobs)
+    session.printer.show(jobs_view(current, now=utc_now()))
+    if left := [job for job in current if job.id not in done]:
+        told = ", ".join(f"{job.id} is {job.state.value}" for job in left[:5])
+        raise session.failed(RefusedError(f"{len(left)} of {len(jobs)} job(s) could not be {what}: {told}", hint=why))
+
+
+def _refuse_unless_active(job: Job, before: JobState | None, what: str) -> None:
+    from toolkit.model.errors import NotFoundError, RefusedError
+
+    if before is None:
+        raise NotFoundError(f"the queue does not know {job.id} any more")
+    if not before.is_active:
+        raise RefusedError(f"{job.id} is {before.value}: only a job that a node has can be {what}")
+
+
+def _wish_paused(session: Session, prefix: str, *, is_paused: bool) -> None:
+    """Ask, then look until the spider says that it has obeyed."""
+    from toolkit.model.errors import NodesFailedError
+    from toolkit.model.jobs import JobState
+    from toolkit.views.jobs import job_view
+
+    what = "paused" if is_paused else "resumed"
+    (found,) = queued_jobs(session, [prefix])
+    _refuse_unless_active(found, session.shared.queue.pause(found.id, is_paused=is_paused), what)
+    wanted = JobState.PAUSED if is_paused else JobState.RUNNING
+    job = look_until(
+        session, found, lambda job: job.state is wanted or not job.state.is_active, within_s=HEARD_WITHIN_S
+    )
+    session.printer.show(job_view(job))
+    if job.state is not wanted:
+        text = f"{job.id} is {job.state.value}, not {what} yet; the wish stays until its node has heard it"
+        raise session.failed(NodesFailedError(text, hint="crawlctl nodes shows whether its node is live"))

@@ -1,0 +1,84 @@
+"""Jobs of the shared queue as commands name them: by the first characters of an id, and looked at again afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from toolkit.model.errors import NotFoundError, RefusedError, UsageError
+from toolkit.model.names import JobId
+
+if TYPE_CHECKING:
+    from toolkit.cli.session import Session
+    from toolkit.model.jobs import Job
+    from toolkit.model.names import NodeName
+
+LOOK_EVERY_S = 0.1
+_MANY = 6
+
+
+def queued_jobs(session: Session, prefixes: Sequence[str]) -> list[Job]:
+    """Return the jobs whose ids are, or begin with, these texts, each once; no node is asked.
+
+    Raises:
+        NotFoundError: there is no such job.
+        UsageError: several ids begin so.
+        RefusedError: the job was sent to a stock node, so it is in no shared queue.
+        ConfigurationError: there is no shared queue at all.
+
+    """
+    found = [_one(session, prefix) for prefix in prefixes]
+    for job in found:
+        if not job.is_queued:
+            where = f"{job.id} belongs to {job.node}, a stock node, and not to the shared queue"
+            raise RefusedError(where, hint="a job on a stock node can only be cancelled")
+    return list({job.id: job for job in found}.values())
+
+
+def fresh(session: Session, jobs: Sequence[Job]) -> list[Job]:
+    """Return the jobs as they are recorded now; one that was forgotten meanwhile, as it was."""
+    known = session.store.jobs.get_many([job.id for job in jobs])
+    return [known.get(job.id, job) for job in jobs]
+
+
+def look_until(session: Session, job: Job, is_so: Callable[[Job], bool], *, within_s: float) -> Job:
+    """Look at a job again and again until it is so, or the time is over; return it as it is then."""
+    deadline = time.monotonic() + within_s
+    while True:
+        (job,) = fresh(session, [job])
+        if is_so(job) or time.monotonic() >= deadline:
+            return job
+        time.sleep(LOOK_EVERY_S)
+
+
+def plug_in_names(session: Session, pattern: str) -> list[NodeName]:
+    """Return the plug-in nodes that a pattern of hosts picks.
+
+    Raises:
+        RefusedError: it picks stock nodes only, which take nothing out of the shared queue.
+
+    """
+    from toolkit.cluster.membership import registered, split
+
+    picked = session.nodes(pattern)
+    plugged, _ = split(picked, registered(session.store))
+    if not plugged:
+        raise RefusedError(
+            f"none of the {len(picked)} picked node(s) is registered as a plug-in node",
+            hint="crawlctl nodes lists them",
+        )
+    return sorted(plugged)
+
+
+def _one(session: Session, prefix: str) -> Job:
+    _ = session.shared
+    records = session.store.jobs
+    exact = records.get(JobId(prefix))
+    found = [exact] if exact else records.matching(prefix, limit=_MANY)
+    if not found:
+        raise NotFoundError(f"no job's id begins with {prefix!r}", hint="crawlctl jobs list shows the ids")
+    if len(found) > 1:
+        some = ", ".join(job.id for job in found[: _MANY - 1])
+        raise UsageError(f"several jobs' ids begin with {prefix!r}: {some}", hint="type more of the id")
+    return found[0]
