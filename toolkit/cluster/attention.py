@@ -87,7 +87,7 @@ def find_plug_in_attention(
         found.append(_about("draining", names, "takes no new job", f"crawlctl nodes resume {names[0]}"))
     if count := counts.get(LOST_IN_A_DAY, 0):
         what = f"{count} job(s) were lost in the last day: their nodes went away"
-        found.append(Attention("jobs lost", what, command="crawlctl jobs list --state lost"))
+        found.append(Attention("jobs_lost", what, command="crawlctl jobs list --state lost"))
     return found + _waiting_for_nobody(records, lines)
 
 
