@@ -42,6 +42,9 @@ class Fields:
     def whole(self, name: str) -> int:
         """Return a whole number."""
         value = self._content.get(name)
+        # Redis' JSON writes 1e+14 for a hundred million millions.
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
         return value if isinstance(value, int) and not isinstance(value, bool) else self._refuse(name, "a whole number")
 
     def maybe_whole(self, name: str) -> int | None:

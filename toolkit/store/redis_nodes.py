@@ -73,7 +73,7 @@ class RedisNodes:
             ("HGETALL", keys.clashes),
         )
         now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
-        beat_ms = dict(beats)
+        beat_ms = {name: float(score) for name, score in zip(beats[::2], beats[1::2], strict=True)}
         return [
             _record(
                 wire_nodes.read_report(reports[name]),

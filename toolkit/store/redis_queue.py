@@ -65,7 +65,7 @@ class RedisQueue:
     def reprioritise(self, job_ids: Sequence[JobId], priority: float) -> frozenset[JobId]:
         """See `JobQueue.reprioritise`."""
         _check_priority(priority)
-        return _ids(self._run("change_pending", "priority", repr(float(priority)), *job_ids))
+        return _ids(self._run("change_pending", "priority", repr(round(float(priority), 9)), *job_ids))
 
     def move(self, job_ids: Sequence[JobId], on: Sequence[NodeName] | None) -> frozenset[JobId]:
         """See `JobQueue.move`."""
@@ -183,7 +183,9 @@ class RedisQueue:
         kind, *rest = self._run("claim", *terms, *lines, more_keys=(self._keys.draining, self._keys.sessions))
         if kind == "job":
             _, token, facts, order = rest
-            return Claimed(wire_jobs.read_job(facts, order=order), Token(token))
+            place = wire_jobs.place_in(facts)
+            on = None if place is None else self._door.ask("HGET", self._keys.places, place)
+            return Claimed(wire_jobs.read_job(facts, order=order, on=on), Token(token))
         return NothingToClaim(None if int(rest[0]) < 0 else int(rest[0]) / 1000)
 
     def started(self, job_id: JobId, token: Token, *, pid: int) -> bool:
@@ -203,7 +205,8 @@ class RedisQueue:
 
     def reconcile(self, report: NodeReport, tokens: Sequence[Token]) -> Mapping[JobId, JobState]:
         """See `JobQueue.reconcile`."""
-        return _states(self._run("reconcile", report.name, report.session, *tokens))
+        sessions = (self._keys.sessions,)
+        return _states(self._run("reconcile", report.name, report.session, *tokens, more_keys=sessions))
 
     def requeue_expired(self) -> Mapping[JobId, JobState]:
         """See `JobQueue.requeue_expired`."""
@@ -235,7 +238,7 @@ def _new(job: Job) -> list[Argument]:
     due_ms = wire_jobs.milliseconds(job.due_at)
     return [
         *(job.id, scheduled_us(job), wire_jobs.write_facts(job), wire_jobs.write_order(job)),
-        *(wire_jobs.line_of(job), repr(float(job.priority or 0)), wire_jobs.likeness(job)),
+        *(wire_jobs.line_of(job), repr(wire_jobs.priority_of(job)), wire_jobs.likeness(job)),
         *("" if due_ms is None else repr(due_ms), "1" if job.is_held else ""),
     ]
 

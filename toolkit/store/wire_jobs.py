@@ -35,6 +35,11 @@ def line_of(job: Job) -> LineName:
     return line_name(job.project, job.version, job.spider, place_of(job.on))
 
 
+def priority_of(job: Job) -> float:
+    """Return the priority to the nine decimals that survive Redis' JSON (14 digits)."""
+    return round(job.priority or 0, 9)
+
+
 def likeness(job: Job) -> str:
     """Return what jobs with the same project, spider and arguments have in common."""
     what = json.dumps([job.project, job.spider, sorted((job.args or {}).items())])
@@ -53,7 +58,7 @@ def write_facts(job: Job) -> str:
         ValueError: it has no version, so no line.
 
     """
-    extra = {"line": line_of(job), "place": place_of(job.on), "same": likeness(job), "priority": job.priority or 0}
+    extra = {"line": line_of(job), "place": place_of(job.on), "same": likeness(job), "priority": priority_of(job)}
     return write(_known({**_facts(job), **extra, "attempt": 0, "attempts": job.attempts or 1}))
 
 

@@ -9,7 +9,7 @@ for at = 2, #ARGV do
   local job = read(id)
   if job then
     answer[#answer + 1] = id
-    answer[#answer + 1] = job.state
+    answer[#answer + 1] = shown_state(id, job)
     if is_pending(job) then
       step_out(id, job)
       job.cancel_ms = job.cancel_ms or now_ms

@@ -17,8 +17,8 @@ for at = 3, #ARGV do
     elseif what == "priority" then
       job.priority = tonumber(value)
     else
-      local parts = cjson.decode(job.line)
-      job.line = cjson.encode({ parts[1], parts[2], parts[3], value })
+      -- The place is the last part of a line's name (`line_name` in model/queue.py); the others stay as they were written.
+      job.line = string.gsub(job.line, '"[^"]*"%]$', '"' .. value .. '"]')
       job.place = value ~= "" and value or nil
     end
     line_up(id, job)

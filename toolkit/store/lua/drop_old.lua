@@ -4,10 +4,17 @@
 -- RETURNS: how many were forgotten
 -- INCLUDES: queue_rules
 local most = tonumber(ARGV[3])
-local old = redis.call("ZRANGEBYSCORE", final, "(0", (now_ms - tonumber(ARGV[1])) * 1000, "LIMIT", 0, most)
+local oldest_ms = now_ms - tonumber(ARGV[1])
 local beyond = math.min(redis.call("ZCARD", final) - tonumber(ARGV[2]), most)
-if beyond > #old then
-  old = redis.call("ZRANGE", final, 0, beyond - 1)
+local old = beyond > 0 and redis.call("ZRANGE", final, 0, beyond - 1) or {}
+if #old == 0 then
+  for _, id in ipairs(redis.call("ZRANGEBYSCORE", final, "(0", oldest_ms * 1000, "LIMIT", 0, most)) do
+    local job = read(id)
+    -- What waited or ran for long is as old as its end.
+    if not job or not job.ended_ms or job.ended_ms < oldest_ms then
+      old[#old + 1] = id
+    end
+  end
 end
 for _, id in ipairs(old) do
   redis.call("HDEL", jobs, id)

@@ -32,6 +32,15 @@ local function is_active(job)
   return job.line ~= nil and (job.state == "starting" or job.state == "running" or job.state == "paused")
 end
 
+-- The state that operators are shown: whether a spider is paused is known from what it last said.
+local function shown_state(id, job)
+  if job.state ~= "running" then
+    return job.state
+  end
+  local said = redis.call("HGET", progress, id)
+  return said and cjson.decode(said).state == "paused" and "paused" or job.state
+end
+
 -- Make a pending job takable: in its line, at the place that its priority and age give it, or delayed, or held.
 local function line_up(id, job)
   if job.is_held then
@@ -101,6 +110,8 @@ local function return_to_line(id, job, reason)
   job.state, job.reason = "pending", reason
   job.node, job.token, job.pid, job.claimed_ms, job.started_ms, job.ended_ms = nil, nil, nil, nil, nil, nil
   job.exit_code, job.signal, job.finish_reason, job.due_ms = nil, nil, nil, nil
+  job.pages, job.items, job.errors, job.retries, job.bytes = nil, nil, nil, nil, nil
+  job.pages_per_minute, job.memory_mb = nil, nil
   line_up(id, job)
   write(id, job)
 end

@@ -1,22 +1,25 @@
 -- Settle what is leased to a node under tokens that it does not know of.
--- KEYS: the queue's
+-- KEYS: the queue's, then sessions
 -- ARGV: node, session, then the tokens that it knows of
 -- RETURNS: a flat list of id, state now
 -- INCLUDES: queue_rules
 local node, session = ARGV[1], ARGV[2]
+local owner_of_name = redis.call("HGET", KEYS[22], node)
+if not owner_of_name or cjson.decode(owner_of_name).session ~= session then
+  return {}
+end
 local known = {}
 for at = 3, #ARGV do
   known[ARGV[at]] = true
 end
 
+local of_this_life = ":" .. node .. ":" .. session
 local settled = {}
 for _, id in ipairs(redis.call("ZRANGE", leases, 0, -1)) do
-  local token = redis.call("HGET", owners, id)
-  local owner, life = string.match(token or "", "^%d+:([^:]*):(.*)$")
-  if owner == node and not known[token] then
-    local job = read(id)
+  local token, job = redis.call("HGET", owners, id), read(id)
+  if token and job.node == node and not known[token] then
     disown(id, job)
-    if life == session and not job.cancel_ms then
+    if string.sub(token, -#of_this_life) == of_this_life and not job.cancel_ms then
       job.attempt = job.attempt - 1
       return_to_line(id, job, "the answer to the claim was lost")
     else

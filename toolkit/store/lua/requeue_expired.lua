@@ -5,7 +5,7 @@
 -- INCLUDES: queue_rules
 local max_jobs = tonumber(ARGV[1])
 local lease_ms = tonumber(redis.call("HGET", clock, "lease_ms") or ARGV[2])
-local asked_ms = tonumber(redis.call("HGET", clock, "asked_ms") or now_ms)
+local asked_ms = tonumber(redis.call("HGET", clock, "asked_ms") or 0)
 redis.call("HSET", clock, "asked_ms", now_ms)
 
 -- Nobody asked for most of a lease: Redis, or the way to it, was away for all, and no node had a chance to renew.

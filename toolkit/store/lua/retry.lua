@@ -13,9 +13,6 @@ for _, id in ipairs(ARGV) do
     count_same(job, 1)
     job.seq = redis.call("INCR", tokens)
     job.attempt, job.cancel_ms, job.is_held = 0, nil, nil
-    for _, count in ipairs({ "pages", "items", "errors", "retries", "bytes", "pages_per_minute", "memory_mb" }) do
-      job[count] = nil
-    end
     return_to_line(id, job, "retried after it was " .. job.state)
     again[#again + 1] = id
   end

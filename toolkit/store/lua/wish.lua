@@ -16,4 +16,4 @@ if is_active(job) then
   redis.call("HSET", wishes, id, cjson.encode(wish))
   wake_nodes(job.node)
 end
-return job.state
+return shown_state(id, job)
