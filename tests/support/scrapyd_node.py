@@ -28,7 +28,7 @@ class ScrapydNode:
     """One Scrapyd process, answering from entering the context to leaving it.
 
     Without `port` a free one is chosen; without `username` and `password` the node asks for none. `options` are lines
-    of the `[scrapyd]` section; `sections` are further sections, such as `services`.
+    of the `[scrapyd]` section; `sections` are further sections, such as `services`; `environ` are further variables.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class ScrapydNode:
         password: str | None = None,
         options: Mapping[str, str] | None = None,
         sections: Mapping[str, Mapping[str, str]] | None = None,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
         self.name = name
@@ -52,6 +53,7 @@ class ScrapydNode:
         self.password = password
         self._options = dict(options or {})
         self._sections = dict(sections or {})
+        self._environ = dict(environ or {})
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -99,7 +101,7 @@ class ScrapydNode:
         self._write_configuration()
         with (self.folder / "scrapyd.log").open("ab") as log:
             command = [sys.executable, "-m", "scrapyd", "--pidfile="]
-            self._process = start(command, cwd=self.folder, env=quiet_environment(self.folder), output=log)
+            self._process = start(command, cwd=self.folder, env=quiet_environment(self.folder, **self._environ), output=log)
         try:
             wait_until(self._answers, deadline_s=READY_WITHIN_S, what=f"{self.name} to answer on {self.url}")
         except BaseException:
