@@ -38,8 +38,8 @@ class Load:
 
 def heartbeats(folder: Path, *, nodes: int, seconds: float) -> Load:
     """Let each node beat as often as real ones do, with all its jobs and their progress, and measure Redis alone."""
-    with _empty_store(folder) as (store, server):
-        shared = _shared(store)
+    with empty_store(folder) as (store, server):
+        shared = shared_of(store)
         _enqueue(shared, nodes * JOBS_A_NODE)
         held = _fill(shared, nodes)
         interval_s = DEFAULT_LEASE_S / BEATS_A_LEASE
@@ -52,7 +52,7 @@ def heartbeats(folder: Path, *, nodes: int, seconds: float) -> Load:
                     time.sleep(interval_s / nodes / 2)
                     continue
                 number = done % nodes
-                shared.nodes.beat(_report(number, running=JOBS_A_NODE), held[number])
+                shared.nodes.beat(report(number, running=JOBS_A_NODE), held[number])
                 # Every node looks for lost jobs in turn, about five times a second over all.
                 if done % max(1, round(nodes / interval_s / 5)) == 0:
                     shared.queue.requeue_expired()
@@ -63,10 +63,10 @@ def heartbeats(folder: Path, *, nodes: int, seconds: float) -> Load:
 
 def claims(folder: Path, *, nodes: int, jobs: int) -> Load:
     """Let all nodes claim at once until every job has an owner."""
-    with _empty_store(folder) as (store, server):
-        shared = _shared(store)
+    with empty_store(folder) as (store, server):
+        shared = shared_of(store)
         for number in range(nodes):
-            shared.nodes.beat(_report(number), [])
+            shared.nodes.beat(report(number), [])
         _enqueue(shared, jobs)
         lines = [line.name for line in shared.queue.lines()]
         left, lock = iter(range(jobs)), threading.Lock()
@@ -77,20 +77,21 @@ def claims(folder: Path, *, nodes: int, jobs: int) -> Load:
                     number = next(left, None)
                 if number is None:
                     return
-                report = replace(_report(number % nodes), slots=jobs)
-                while not isinstance(shared.queue.claim(report, lines, running=number // nodes), Claimed):
+                claimer = replace(report(number % nodes), slots=jobs)
+                while not isinstance(shared.queue.claim(claimer, lines, running=number // nodes), Claimed):
                     pass
 
         with redis.Redis.from_url(server.url) as client, ThreadPoolExecutor(CLAIMERS) as pool:
             before, began = _processor_s(client), time.monotonic()
-            for claimer in [pool.submit(claim_in_turn) for _ in range(CLAIMERS)]:
-                claimer.result()
+            for claiming in [pool.submit(claim_in_turn) for _ in range(CLAIMERS)]:
+                claiming.result()
             took = time.monotonic() - began
             return Load((_processor_s(client) - before) / took, jobs / took)
 
 
 @contextmanager
-def _empty_store(folder: Path) -> Iterator[tuple[Store, RedisServer]]:
+def empty_store(folder: Path) -> Iterator[tuple[Store, RedisServer]]:
+    """Give a store on a Redis of its own, and that Redis."""
     with RedisServer(folder) as server:
         store = open_store(Secret(server.url), folder)
         try:
@@ -99,7 +100,8 @@ def _empty_store(folder: Path) -> Iterator[tuple[Store, RedisServer]]:
             store.close()
 
 
-def _shared(store: Store) -> Shared:
+def shared_of(store: Store) -> Shared:
+    """Return the rooms that a Redis holds."""
     if store.shared is None:
         raise ValueError("the store is no Redis")
     return store.shared
@@ -132,20 +134,21 @@ def _fill(shared: Shared, nodes: int) -> list[Sequence[Held]]:
     progress = Progress(JobState.RUNNING, pages=1000, items=900, errors=3, retries=5, bytes=10**7, memory_mb=120.5)
     held: list[Sequence[Held]] = []
     for number in range(nodes):
-        report = _report(number)
-        shared.nodes.beat(report, [])
+        node = report(number)
+        shared.nodes.beat(node, [])
         mine = []
         for running in range(JOBS_A_NODE):
-            got = shared.queue.claim(report, lines, running=running)
+            got = shared.queue.claim(node, lines, running=running)
             while not isinstance(got, Claimed):
                 time.sleep(got.again_s or 0)
-                got = shared.queue.claim(report, lines, running=running)
+                got = shared.queue.claim(node, lines, running=running)
             mine.append(Held(got.job.id, got.token, progress))
         held.append(mine)
     return held
 
 
-def _report(number: int, *, running: int = 0) -> NodeReport:
+def report(number: int, *, running: int = 0) -> NodeReport:
+    """Return what the simulated node of this number says of itself."""
     return NodeReport(
         name=NodeName(f"node-{number:04}"),
         session=Session("5f2c9a71"),
