@@ -1,4 +1,4 @@
-"""What the contract tests of the stores share: the same store, opened again and again, on each back end."""
+"""What the contract tests of the stores share: the same store, opened again and again, and a queue on Redis."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.queue_desk import QueueDesk, queue_desk
 from support.stores import BACK_ENDS, Opener, opener, redis_of
 
 from toolkit.store.interfaces import Store
@@ -21,3 +22,10 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
 @pytest.fixture
 def store(opened: Opener) -> Store:
     return opened()
+
+
+@pytest.fixture
+def desk(redis_url: str, tmp_path: Path) -> Iterator[QueueDesk]:
+    """Give the queue of a cluster that nobody has used yet."""
+    with queue_desk(redis_url, tmp_path / "state") as desk:
+        yield desk

@@ -1,0 +1,83 @@
+"""Delayed jobs are taken when they are due, and nodes are woken when there is something to look at."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from support.queue_desk import SHORT_S, SOON_S, QueueDesk, a_pending_job, a_report, names
+from support.stores import BEGIN
+from support.waiting import wait_until
+
+from toolkit.model.names import NodeName
+from toolkit.model.queue import Claimed, NothingToClaim
+
+
+def test_a_delayed_job_is_taken_when_it_is_due_and_at_its_place(desk: QueueDesk) -> None:
+    report = desk.register(a_report())
+    due_at = desk.store.now() + timedelta(seconds=SHORT_S)
+    desk.queue.add([a_pending_job("late", priority=5, due_at=due_at)])
+
+    answer = desk.look(report)
+    assert isinstance(answer, NothingToClaim)
+    assert answer.again_s is not None
+    assert 0 < answer.again_s <= SHORT_S
+    desk.add("now")
+    assert desk.claim(report).job.id == "now"
+
+    desk.add("next")
+    wait_until(lambda: desk.store.now() >= due_at, deadline_s=SOON_S, what="the delayed job to be due")
+    assert desk.take_all(report) == ["late", "next"]
+
+
+def test_a_node_that_follows_answers_and_wakes_gets_a_delayed_job_soon_after_it_is_due(desk: QueueDesk) -> None:
+    report = desk.register(a_report())
+    due_at = desk.store.now() + timedelta(seconds=SHORT_S)
+    desk.queue.add([a_pending_job("late", due_at=due_at)])
+    wakes = desk.queue.wakes(timeout_s=0.02)
+    assert next(wakes) == ""
+
+    looks = 0
+    while not isinstance(answer := desk.look(report), Claimed):
+        looks += 1
+        assert looks < 10
+        again_at = desk.store.now() + timedelta(seconds=3600 if answer.again_s is None else answer.again_s)
+        wait_until(
+            lambda until=again_at: next(wakes) or desk.store.now() >= until,  # type: ignore[misc]
+            deadline_s=SOON_S,
+            what="a wake, or the time to look again",
+        )
+    assert desk.store.now() - due_at < timedelta(seconds=1)
+
+
+def test_a_held_job_is_not_taken_when_it_is_due(desk: QueueDesk) -> None:
+    report = desk.register(a_report())
+    due_at = desk.store.now() + timedelta(seconds=SHORT_S / 2)
+    desk.queue.add([a_pending_job("late", is_held=True, due_at=due_at)])
+    wait_until(lambda: desk.store.now() >= due_at, deadline_s=SOON_S, what="the held job to be due")
+
+    assert isinstance(desk.look(report), NothingToClaim)
+    assert isinstance(desk.look(report), NothingToClaim)
+    assert desk.queue.release(names("late")) == {"late"}
+    assert desk.claim(report).job.id == "late"
+
+
+def test_a_job_that_was_due_long_ago_is_taken_at_once(desk: QueueDesk) -> None:
+    desk.queue.add([a_pending_job("a1", due_at=BEGIN - timedelta(days=400))])
+    assert desk.claim(desk.register(a_report())).job.id == "a1"
+
+
+def test_every_waker_hears_of_new_jobs(desk: QueueDesk) -> None:
+    wakes = desk.queue.wakes(timeout_s=0.05)
+    assert next(wakes) == ""
+    desk.add("a1")
+    heard = wait_until(lambda: next(wakes), deadline_s=SOON_S, what="a wake")
+    assert heard == "queue"
+
+
+def test_a_node_is_woken_by_name_when_its_job_is_cancelled(desk: QueueDesk) -> None:
+    desk.add("a1")
+    desk.run(desk.register(a_report()))
+    wakes = desk.queue.wakes(timeout_s=0.05)
+    assert next(wakes) == ""
+    desk.queue.cancel(names("a1"), grace_s=1)
+    assert wait_until(lambda: next(wakes), deadline_s=SOON_S, what="a wake") == NodeName("node-1")
