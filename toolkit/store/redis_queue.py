@@ -20,6 +20,8 @@ from toolkit.store.ordering import scheduled_us, ttl_ms
 
 MAX_JOBS_A_CALL = 1000
 DAY_S = 86_400
+ON_NODE = "/n:"
+"""What parts a node's name from a project's or spider's in a count; neither of those may hold a slash."""
 MAX_REQUEUED_A_CALL = 100
 
 
@@ -89,7 +91,7 @@ class RedisQueue:
     def set_cap(self, cap: Cap) -> None:
         """See `JobQueue.set_cap`."""
         field = _field(cap.project, cap.spider)
-        for name, number in ((field, cap.cluster), (f"{field}@", cap.per_node)):
+        for name, number in ((field, cap.cluster), (f"{field}{ON_NODE}", cap.per_node)):
             if number is None:
                 self._door.ask("HDEL", self._keys.caps, name)
             else:
@@ -101,9 +103,9 @@ class RedisQueue:
         """See `JobQueue.caps`."""
         numbers: dict[str, str] = self._door.ask("HGETALL", self._keys.caps)
         caps = []
-        for field in sorted({name.removesuffix("@") for name in numbers}):
+        for field in sorted({name.removesuffix(ON_NODE) for name in numbers}):
             project, _, spider = field[2:].partition("/")
-            cluster, per_node = numbers.get(field), numbers.get(f"{field}@")
+            cluster, per_node = numbers.get(field), numbers.get(f"{field}{ON_NODE}")
             caps.append(
                 Cap(
                     ProjectName(project),
@@ -116,7 +118,7 @@ class RedisQueue:
 
     def busy(self, project: ProjectName, spider: SpiderName | None = None, node: NodeName | None = None) -> int:
         """See `JobQueue.busy`."""
-        field = _field(project, spider) + ("" if node is None else f"@{node}")
+        field = _field(project, spider) + ("" if node is None else f"{ON_NODE}{node}")
         return int(self._door.ask("HGET", self._keys.busy, field) or 0)
 
     def lines(self) -> Sequence[Line]:

@@ -8,15 +8,15 @@ local nodes, sessions, draining, releases, clashes = KEYS[22], KEYS[23], KEYS[24
 local node, session, home, lease_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 local known = redis.call("HGET", sessions, node)
-local beat_ms = tonumber(redis.call("ZSCORE", beats, node) or 0)
-if known and beat_ms > now_ms - lease_ms then
+if known then
   local other = cjson.decode(known)
-  if other.home ~= home then
+  local beat_ms = tonumber(redis.call("ZSCORE", beats, node) or 0)
+  if other.home ~= home and beat_ms > now_ms - (other.lease_ms or lease_ms) then
     redis.call("HSET", clashes, node, cjson.encode({ at_ms = now_ms, report = cjson.decode(ARGV[5]).address or "" }))
     return { "clash", cjson.decode(redis.call("HGET", nodes, node) or "{}").address or "" }
   end
 end
-redis.call("HSET", sessions, node, cjson.encode({ session = session, home = home }))
+redis.call("HSET", sessions, node, cjson.encode({ session = session, home = home, lease_ms = lease_ms }))
 redis.call("HSET", nodes, node, ARGV[5])
 redis.call("ZADD", beats, now_ms, node)
 redis.call("HSET", clock, "lease_ms", lease_ms)

@@ -41,9 +41,9 @@ local function is_capped(line)
   end
   local parts = cjson.decode(line)
   for _, field in ipairs({ "p:" .. parts[1], "s:" .. parts[1] .. "/" .. parts[3] }) do
-    for _, whole in ipairs({ field, field .. "@" .. node }) do
+    for _, whole in ipairs({ field, field .. "/n:" .. node }) do
       -- A cap for each node is written once, with an empty name behind the mark.
-      local cap = redis.call("HGET", caps, whole == field and field or field .. "@")
+      local cap = redis.call("HGET", caps, whole == field and field or field .. "/n:")
       if cap and tonumber(redis.call("HGET", busy, whole) or 0) >= tonumber(cap) then
         return true
       end

@@ -66,7 +66,7 @@ end
 local function busy_fields(job)
   local project = "p:" .. job.project
   local spider = "s:" .. job.project .. "/" .. job.spider
-  return { project, spider, project .. "@" .. job.node, spider .. "@" .. job.node }
+  return { project, spider, project .. "/n:" .. job.node, spider .. "/n:" .. job.node }
 end
 
 local function count_busy(job, by)
