@@ -54,7 +54,7 @@ class RedisQueue:
 
     def cancel(self, job_ids: Sequence[JobId], *, grace_s: float) -> Mapping[JobId, JobState]:
         """See `JobQueue.cancel`."""
-        return _states(self._run("cancel", str(grace_s), *job_ids))
+        return _states(self._run("cancel", str(grace_s), *dict.fromkeys(job_ids)))
 
     def hold(self, job_ids: Sequence[JobId]) -> frozenset[JobId]:
         """See `JobQueue.hold`."""
