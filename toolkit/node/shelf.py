@@ -26,7 +26,7 @@ from toolkit.model.errors import ConflictError, EggError
 from toolkit.model.names import ProjectName, VersionName
 from toolkit.node.archive import UNPACKED_FACTOR, check_archive
 from toolkit.node.catalogue import Catalogue, Proof, Surroundings, with_file
-from toolkit.node.eggstorage import ProvenEggStorage
+from toolkit.node.eggstorage import ProvenEggStorage, held_as
 from toolkit.node.listing import SpiderLister
 from toolkit.node.membership import membership
 
@@ -72,12 +72,24 @@ class Shelf:
             DirectoryTraversalError: the project's name leaves the folder of eggs.
 
         """
+        egg = self.stage(project, content, digest=digest)
+        try:
+            yield egg
+        finally:
+            self.discard(egg)
+
+    def stage(self, project: ProjectName, content: BinaryIO, *, digest: str | None = None) -> StagedEgg:
+        """Do as `staged`; whoever calls this calls `discard`, whatever comes of the egg."""
         path = self.eggs.stage(project)
         try:
-            yield self._stage(project, path, content, digest)
-        finally:
-            with self._lock:
-                self.eggs.discard(path)
+            return self._stage(project, path, content, digest)
+        except BaseException:
+            self.eggs.discard(path)
+            raise
+
+    def discard(self, staged: StagedEgg) -> None:
+        """Remove what was staged, unless it was published. Idempotent."""
+        self.eggs.discard(staged.path)
 
     def held_digest(self, project: ProjectName, version: VersionName) -> str | None:
         """Return the digest of the egg that lies under this version now."""
@@ -124,6 +136,7 @@ class Shelf:
             return True
         is_proven = self.catalogue.proof(project, version) is not None
         if self.catalogue.confirm(project, version, file=file, surroundings=surroundings):
+            self._tell_scrapyd(project, version)
             return not is_proven
         path = self.eggs.path(project, version)
         digest = self.eggs.digest(project, version) or ""
@@ -146,7 +159,7 @@ class Shelf:
 
         """
         self.eggs.delete(project, version)
-        self.catalogue.drop(project, version)
+        self.catalogue.drop(project, None if version is None else held_as(version))
         spider_list.delete(project, version)
 
     def call(self, work: Callable[[], T]) -> Deferred[T]:
@@ -184,8 +197,11 @@ class Shelf:
     def _note(self, project: ProjectName, version: VersionName, proof: Proof) -> None:
         """Let the catalogue know, and Scrapyd's own list of spiders, which other plug-ins may ask."""
         self.catalogue.add(project, version, with_file(proof, self.eggs.file(project, version)))
+        self._tell_scrapyd(project, version)
+
+    def _tell_scrapyd(self, project: ProjectName, version: VersionName) -> None:
         spider_list.cache[project].pop(None, None)
-        spider_list.cache[project][version] = list(proof.spiders)
+        spider_list.cache[project][version] = list(self.catalogue.spiders(project, version) or ())
 
 
 _SHELVES: WeakKeyDictionary[Config, Shelf] = WeakKeyDictionary()
