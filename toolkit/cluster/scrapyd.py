@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from scrapyd_api import ScrapydAPI
-from scrapyd_api.constants import DEFAULT_ENDPOINTS
+from scrapyd_api.constants import ADD_VERSION_ENDPOINT, DEFAULT_ENDPOINTS
 
 from toolkit.cluster.transport import UPLOAD_PATIENCE, NodeTransport
 from toolkit.model.errors import NodeAnswerError, NodeRefusedError
@@ -103,12 +103,17 @@ class ScrapydNode(ScrapydAPI):  # type: ignore[misc] # the library carries no ty
         answer = self._get("list_spiders", {"project": project, "_version": version}, patience=UPLOAD_PATIENCE)
         return tuple(SpiderName(name) for name in self._names("listspiders", lambda: answer["spiders"]))
 
-    def upload(self, project: ProjectName, version: VersionName, egg: bytes) -> int:
+    def upload(self, project: ProjectName, version: VersionName, egg: bytes, *, digest: str | None = None) -> int:
         """Store an egg and return how many spiders the node found in it.
 
-        A refusal does not mean that nothing was stored: Scrapyd 1.6 keeps an egg that it could not list.
+        A plug-in node holds the egg against the `digest`. A refusal of a stock one does not mean that nothing was
+        stored: Scrapyd 1.6 keeps an egg that it could not list.
         """
-        return self._shaped("addversion", lambda: int(self.add_version(project, version, egg)))
+        if digest is None:
+            return self._shaped("addversion", lambda: int(self.add_version(project, version, egg)))
+        form = {"project": project, "version": version, "digest": digest}
+        answer = self.transport.post(self._build_url(ADD_VERSION_ENDPOINT), data=form, files={"egg": egg})
+        return self._shaped("addversion", lambda: int(answer["spiders"]))
 
     def remove(self, project: ProjectName, version: VersionName) -> bool:
         """Delete a version; tell whether it was there. Idempotent."""

@@ -27,9 +27,16 @@ class Release:
     created_by: str
 
 
+LATER = "later"
+"""The step of a plug-in node that is away: it will install the release by itself when it comes back."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeResult:
-    """What a rollout did on one node: the last `step` it came to, and why it stopped there if it did."""
+    """What a rollout did on one node: the last `step` it came to, and why it stopped there if it did.
+
+    A node whose step is `later` is no failure, but does not hold the release either.
+    """
 
     node: NodeName
     ok: bool
@@ -37,6 +44,11 @@ class NodeResult:
     seconds: float
     spiders: int | None = None
     error: str | None = None
+
+    @property
+    def is_proven(self) -> bool:
+        """The node was shown to hold the release."""
+        return self.ok and self.step != LATER
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +78,13 @@ class DeployResult:
 
     @property
     def failed(self) -> tuple[NodeResult, ...]:
-        """The nodes that do not hold it."""
+        """The nodes on which it did not work."""
         return tuple(result for result in self.results if not result.ok)
+
+    @property
+    def later(self) -> tuple[NodeResult, ...]:
+        """The plug-in nodes that are away, and will install it by themselves."""
+        return tuple(result for result in self.results if result.ok and not result.is_proven)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from toolkit.cluster.fanout import InterruptedFanOutError
+from toolkit.cluster.fanout import InterruptedFanOutError, fan_out
+from toolkit.cluster.membership import registered
 from toolkit.cluster.nodes import Nodes
-from toolkit.cluster.scrapyd import ScrapydNode
-from toolkit.model.errors import ConflictError, CrawlctlError, NodeError
-from toolkit.model.names import ProjectName, VersionName
+from toolkit.model.errors import ConflictError, CrawlctlError, NodeError, NodesFailedError, NodeUnreachableError
+from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.outcomes import Outcome, Outcomes
-from toolkit.model.releases import DeployResult, NodeResult, Release, Rollout
+from toolkit.model.releases import LATER, DeployResult, NodeResult, Release, Rollout
+from toolkit.model.snapshot import NodeState
 from toolkit.rollout.lock import HeldLock, holding_lock, operator
-from toolkit.rollout.push import CALLS, DONE, LOOK, UPLOAD, Cargo, OnStep, Pushed, push, withdraw
+from toolkit.rollout.plugged import FETCH_PATIENCE_S, bring, end_offers, is_held_already
+from toolkit.rollout.push import CALLS, DONE, FETCHED, LOOK, UPLOAD, Cargo, OnStep, Pushed, push, withdraw
+from toolkit.rollout.targets import Registry, Target, patience_s, stock_node, targets_of
 from toolkit.rollout.version import make_version
 from toolkit.store.interfaces import Store
 
 KIND = "deploy"
+SLACK_S = 5.0
+NO_DOOR = "the inventory does not tell how to reach it by HTTP; unused, it stays there"
 
 
 class InterruptedDeployError(KeyboardInterrupt):
@@ -43,14 +48,23 @@ def choose_version(store: Store, project: ProjectName, digest: str, *, wanted: V
     return wanted
 
 
-def plan(nodes: Nodes, store: Store, cargo: Cargo) -> Outcomes[str]:
-    """Say what a deploy would do on each node: `hold` or `upload`. Nothing is changed."""
-    proven = store.releases.holders(cargo.project, cargo.version)
+def plan(nodes: Nodes, store: Store, cargo: Cargo, *, is_whole: bool = False) -> Outcomes[str]:
+    """Say what a deploy would do on each node: `hold`, `upload`, or `later` on a lost one. Nothing is changed.
 
-    def step(node: ScrapydNode) -> str:
-        return "hold" if cargo.version in node.versions(cargo.project) and node.name in proven else "upload"
+    Only stock nodes are asked; of the others the registry tells.
+    """
+    cargo = replace(cargo, proven=store.releases.holders(cargo.project, cargo.version))
 
-    return nodes.ask(step)
+    def step(target: Target) -> str:
+        if target.record is not None:
+            if target.record.state is NodeState.LOST:
+                return LATER
+            return "hold" if is_held_already(target.record, cargo) else "upload"
+        node = stock_node(target)
+        return "hold" if cargo.version in node.versions(cargo.project) and node.name in cargo.proven else "upload"
+
+    targets = targets_of(nodes, store, is_whole=is_whole)
+    return fan_out(targets, step, deadline_s=lambda target: patience_s(target, calls=1, waits_s=1.0))
 
 
 def deploy(
@@ -61,15 +75,19 @@ def deploy(
     revision: str | None = None,
     keep_going: bool = False,
     steal: bool = False,
+    is_whole: bool = False,
     on_step: OnStep,
     on_done: Callable[[NodeResult], None],
 ) -> DeployResult:
     """Bring the cargo to every node, prove it there, and make it active; else undo it and leave the former active.
 
     With `keep_going` it is made active on the nodes that took it, if any did. Deploying what is active and held
-    everywhere changes nothing.
+    everywhere changes nothing. Where there are plug-in nodes the egg is put into the store first, so that those fetch
+    it by themselves that HTTP does not reach; lost ones do so later, and are no failure as long as any node holds it.
+    With `is_whole` the nodes are the whole inventory, and registered nodes that it does not list are waited for too.
 
     Raises:
+        RefusedError: the egg is too large for the store; nothing was sent.
         LockHeldError: another rollout of the project is under way.
         ConflictError: the lock was stolen, or the version released with other content, meanwhile; nothing was made
             active.
@@ -80,19 +98,22 @@ def deploy(
         _refuse_other_content(store, cargo.project, cargo.version, cargo.digest)
         former = store.releases.active(cargo.project)
         cargo = replace(cargo, proven=store.releases.holders(cargo.project, cargo.version))
-        rollout = _Rollout(nodes, store, cargo, held)
+        rollout = _Rollout(store, cargo, held, targets_of(nodes, store, is_whole=is_whole), revision=revision)
+        rollout.offer()
         try:
             pushed = rollout.push_all(on_step, on_done)
         except InterruptedFanOutError as interrupted:
             pushed = _flat(interrupted.outcomes)
             raise InterruptedDeployError(rollout.give_up(pushed)) from None
-        ok = [each for each in pushed if each.result.ok]
-        if not ok or (len(ok) < len(pushed) and not keep_going):
+        proven = [each for each in pushed if each.result.is_proven]
+        if not proven or (not keep_going and not all(each.result.ok for each in pushed)):
             return rollout.give_up(pushed)
         was_active = former is not None and former.version == cargo.version
-        if was_active and not any(each.result.step == DONE for each in ok):
+        if was_active and not any(each.result.step in {DONE, FETCHED} for each in proven):
+            rollout.end_offer()
             return rollout.result(pushed, is_active=True, is_changed=False)
-        rollout.activate(pushed, revision)
+        rollout.activate(pushed)
+        rollout.end_offer()
         return rollout.result(pushed, is_active=True, is_changed=True)
 
 
@@ -108,40 +129,61 @@ def _refuse_other_content(store: Store, project: ProjectName, version: VersionNa
 class _Rollout:
     """One deploy under its lock."""
 
-    def __init__(self, nodes: Nodes, store: Store, cargo: Cargo, held: HeldLock) -> None:
-        self._nodes = nodes
+    def __init__(
+        self, store: Store, cargo: Cargo, held: HeldLock, targets: Sequence[Target], *, revision: str | None
+    ) -> None:
         self._store = store
         self._cargo = cargo
         self._held = held
+        self._targets = targets
+        self._is_offered = False
+        self._release = Release(
+            project=cargo.project,
+            version=cargo.version,
+            digest=cargo.digest,
+            spiders=cargo.spiders,
+            size_bytes=len(cargo.content),
+            revision=revision,
+            created_at=store.now(),
+            created_by=operator(),
+        )
+
+    def offer(self) -> None:
+        """Put the egg where plug-in nodes find it by themselves, if there are any."""
+        if self._store.shared is not None and registered(self._store):
+            end_offers(self._store.shared.eggs, self._cargo.project)
+            self._store.shared.eggs.offer(self._release, self._cargo.content)
+            self._is_offered = True
+
+    def end_offer(self) -> None:
+        """Offer it no longer: the nodes keep what is active, and a recorded release keeps its egg."""
+        if self._is_offered and self._store.shared is not None:
+            self._store.shared.eggs.withdraw(self._cargo.project, self._cargo.version)
 
     def push_all(self, on_step: OnStep, on_done: Callable[[NodeResult], None]) -> list[Pushed]:
-        outcomes = self._nodes.ask(
-            lambda node: push(node, self._cargo, on_step=on_step),
+        registry = Registry(self._store)
+
+        def bring_there(target: Target) -> Pushed:
+            if target.record is None:
+                return push(stock_node(target), self._cargo, on_step=on_step)
+            return bring(target, self._cargo, registry, on_step=on_step)
+
+        outcomes = fan_out(
+            self._targets,
+            bring_there,
+            deadline_s=lambda target: patience_s(target, calls=CALLS, waits_s=FETCH_PATIENCE_S + SLACK_S),
             on_done=lambda outcome: on_done(_pushed(outcome).result),
-            calls=CALLS,
             finish_begun=True,
         )
         return _flat(outcomes)
 
-    def activate(self, pushed: Sequence[Pushed], revision: str | None) -> None:
+    def activate(self, pushed: Sequence[Pushed]) -> None:
         releases, cargo = self._store.releases, self._cargo
-        now = self._store.now()
-        releases.record(
-            Release(
-                cargo.project,
-                cargo.version,
-                cargo.digest,
-                cargo.spiders,
-                len(cargo.content),
-                revision,
-                now,
-                operator(),
-            ),
-            self._held.lock,
-        )
-        proven = {each.result.node for each in pushed if each.result.ok}
+        releases.record(self._release, self._held.lock)
+        proven = {each.result.node for each in pushed if each.result.is_proven}
         earlier = releases.holders(cargo.project, cargo.version)
-        releases.activate(self._entry(pushed, now, activated=True), self._held.lock, held_by=sorted(proven | earlier))
+        entry = self._entry(pushed, self._store.now(), activated=True)
+        releases.activate(entry, self._held.lock, held_by=sorted(proven | earlier))
 
     def give_up(self, pushed: Sequence[Pushed]) -> DeployResult:
         """Take back what this rollout brought; the release that was active stays so."""
@@ -150,16 +192,25 @@ class _Rollout:
         except ConflictError as lost:
             # Whoever has the lock now may be bringing the very same bytes: taking them away would break that rollout.
             raise ConflictError(f"{lost}; what this deploy had brought was left where it is") from lost
-        ours = {each.result.node for each in pushed if each.is_ours}
-        undone = self._nodes.only(ours).ask(lambda node: withdraw(node, self._cargo), calls=CALLS)
-        failed = {outcome.node: outcome.error for outcome in undone.failed}
-        told = [
-            _after_undo(each, failed.get(each.result.node)) if each.result.node in ours else each for each in pushed
-        ]
+        # Before the nodes are told, or they would fetch again what is taken off them.
+        self.end_offer()
+        told = self._undo(pushed)
         self._store.releases.note(self._entry(told, self._store.now(), activated=False))
         former = self._store.releases.active(self._cargo.project)
         is_active = former is not None and former.version == self._cargo.version
         return self.result(told, is_active=is_active, is_changed=False)
+
+    def _undo(self, pushed: Sequence[Pushed]) -> list[Pushed]:
+        ours = {each.result.node for each in pushed if each.is_ours}
+        doors = Nodes([each.node for each in self._targets if each.node is not None and each.name in ours])
+        undone = doors.ask(lambda node: withdraw(node, self._cargo), calls=CALLS)
+        failed: dict[NodeName, CrawlctlError | None] = {outcome.node: outcome.error for outcome in undone.failed}
+        failed |= {name: NodesFailedError(NO_DOOR) for name in ours if name not in doors}
+        told = [
+            _after_undo(each, failed.get(each.result.node)) if each.result.node in ours else each for each in pushed
+        ]
+        was_anybody_there = any(each.result.step != LATER for each in pushed)
+        return [_not_brought(each, is_cause=not was_anybody_there) for each in told]
 
     def result(self, pushed: Sequence[Pushed], *, is_active: bool, is_changed: bool) -> DeployResult:
         cargo = self._cargo
@@ -189,6 +240,18 @@ def _pushed(outcome: Outcome[Pushed]) -> Pushed:
         error=str(outcome.error),
     )
     return Pushed(result, is_begun, outcome.error if isinstance(outcome.error, NodeError) else None)
+
+
+def _not_brought(pushed: Pushed, *, is_cause: bool) -> Pushed:
+    """Tell of a lost node that nothing was left for it; where nobody else was there, that is why the deploy failed."""
+    result = pushed.result
+    if result.step != LATER:
+        return pushed
+    why = "lost: nothing was brought there"
+    if not is_cause:
+        return replace(pushed, result=replace(result, ok=False, step="undone", error=why))
+    error = NodeUnreachableError(result.node, LOOK, why)
+    return replace(pushed, result=replace(result, ok=False, step=LOOK, error=why), error=error)
 
 
 def _after_undo(pushed: Pushed, error: CrawlctlError | None) -> Pushed:

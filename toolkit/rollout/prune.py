@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from toolkit.cluster.membership import registered, split
 from toolkit.cluster.nodes import Nodes, require_any
 from toolkit.cluster.scrapyd import ScrapydNode
 from toolkit.model.errors import NotFoundError, RefusedError
 from toolkit.model.jobs import Job
 from toolkit.model.names import ProjectName, VersionName
+from toolkit.model.nodes import NodeRecord
 from toolkit.model.outcomes import Outcomes
 from toolkit.model.releases import Pruned, Release
 from toolkit.rollout.lock import holding_lock
+from toolkit.rollout.plugged import end_offers
 from toolkit.store.interfaces import Store
 
 
@@ -41,7 +44,8 @@ def prune(
 
     With `takes_strays`, versions on the nodes that no release knows go too: what a killed deploy left there, and what
     something else brought. A release that some node could not be rid of stays known, so that the next prune takes it
-    up again.
+    up again. A plug-in node is asked only where it says that it holds something that is to go; one that the inventory
+    does not list keeps that, unused.
 
     Raises:
         NotFoundError: nothing is known of the project.
@@ -54,17 +58,26 @@ def prune(
         if not releases and not takes_strays:
             raise NotFoundError(f"no release of {project!r} is known", hint="crawlctl releases shows what is")
         active = store.releases.active(project)
-        in_use = _versions_in_use(nodes, store, project)
+        records = registered(store)
+        _, stock = split(nodes, records)
+        in_use = _versions_in_use(stock, store, project)
         removed, kept = choose(releases, keep=keep, active=active.version if active else None, in_use=in_use)
         known = len(removed)
         if takes_strays:
-            removed += sorted(_strays(nodes, project) - {release.version for release in releases} - in_use)
+            there = _strays(stock, project) | _reported(records, project)
+            removed += sorted(there - {release.version for release in releases} - in_use)
         if is_dry_run or not removed:
             return Pruned(project, tuple(removed), tuple(kept), ())
-        done = nodes.ask(lambda node: _remove(node, project, removed), calls=len(removed) + 1)
+        if store.shared is not None:
+            end_offers(store.shared.eggs, project)
+        holding = {record.name for record in records if _reported([record], project) & set(removed)}
+        concerned = nodes.only({*stock.names, *holding})
+        done = concerned.ask(lambda node: _remove(node, project, removed), calls=len(removed) + 1)
         if not done.failed:
             for version in removed[:known]:
                 store.releases.forget(project, version, held.lock)
+            if store.shared is not None:
+                store.shared.eggs.drop_unused()
     errors = tuple((outcome.node, str(outcome.error)) for outcome in done.failed)
     return Pruned(project, tuple(removed), tuple(kept), errors)
 
@@ -72,6 +85,10 @@ def prune(
 def _strays(nodes: Nodes, project: ProjectName) -> set[VersionName]:
     found = nodes.ask(lambda node: node.versions(project))
     return {version for versions in found.values.values() for version in versions}
+
+
+def _reported(records: Sequence[NodeRecord], project: ProjectName) -> set[VersionName]:
+    return {version for record in records for version in record.report.versions.get(project, ())}
 
 
 def _remove(node: ScrapydNode, project: ProjectName, versions: Sequence[VersionName]) -> None:

@@ -12,6 +12,7 @@ from toolkit.model.names import NodeName, ProjectName, SpiderName, VersionName
 from toolkit.model.releases import NodeResult
 
 LOOK, UPLOAD, READ_BACK, WITHDRAW, HELD, DONE = "look", "upload", "read back", "withdraw", "held", "done"
+FETCH, FETCHED = "fetch", "fetched"
 CALLS = 12  # two of them list spiders on the node, which has six times the time for that
 
 OnStep = Callable[[NodeName, str], None]
@@ -66,6 +67,21 @@ def withdraw(node: ScrapydNode, cargo: Cargo) -> None:
         raise NodeAnswerError(node.name, "withdraw", f"{cargo.version} is still listed after its removal")
 
 
+def verify(node: ScrapydNode, cargo: Cargo) -> None:
+    """Make sure that the node shows just the spiders of the cargo.
+
+    Raises:
+        NodeError: it does not, or does not answer.
+
+    """
+    there = set(node.spiders(cargo.project, cargo.version))
+    here = set(cargo.spiders)
+    if there != here:
+        lacks, adds = ", ".join(sorted(here - there)), ", ".join(sorted(there - here))
+        why = " and ".join(filter(None, [lacks and f"lacks {lacks}", adds and f"shows {adds} besides"]))
+        raise NodeAnswerError(node.name, READ_BACK, f"its list of spiders {why}")
+
+
 class _Attempt:
     """The steps on one node, with the place that they have come to."""
 
@@ -83,7 +99,7 @@ class _Attempt:
         self._enter(LOOK)
         was_there = cargo.version in node.versions(cargo.project)
         if was_there and node.name in cargo.proven:
-            self._verify()
+            verify(node, cargo)
             return self._pushed(HELD)
         self._enter(UPLOAD)
         self._is_ours = True
@@ -97,30 +113,21 @@ class _Attempt:
         self._enter(READ_BACK)
         if cargo.version not in node.versions(cargo.project):
             raise NodeAnswerError(node.name, READ_BACK, f"{cargo.version} is not listed after the upload")
-        self._verify()
+        verify(node, cargo)
         return self._pushed(DONE)
 
     def failed(self, error: NodeError) -> Pushed:
-        step, why = self._step, _short(error)
+        step, why = self._step, short(error)
         if self._is_ours and (self._is_sent or not _never_arrived(error, step)):
             self._enter(WITHDRAW)
             try:
                 withdraw(self._node, self._cargo)
                 self._is_ours = False
             except NodeError as second:
-                why = f"{why}; the egg may still be there, since taking it back failed: {_short(second)}"
+                why = f"{why}; the egg may still be there, since taking it back failed: {short(second)}"
         else:
             self._is_ours = False
         return replace(self._pushed(step, why), error=error)
-
-    def _verify(self) -> None:
-        node, cargo = self._node, self._cargo
-        there = set(node.spiders(cargo.project, cargo.version))
-        here = set(cargo.spiders)
-        if there != here:
-            lacks, adds = ", ".join(sorted(here - there)), ", ".join(sorted(there - here))
-            why = " and ".join(filter(None, [lacks and f"lacks {lacks}", adds and f"shows {adds} besides"]))
-            raise NodeAnswerError(node.name, READ_BACK, f"its list of spiders {why}")
 
     def _enter(self, step: str) -> None:
         self._step = step
@@ -139,7 +146,7 @@ def _never_arrived(error: NodeError, step: str) -> bool:
     return step == UPLOAD and not is_refused_later
 
 
-def _short(error: NodeError) -> str:
+def short(error: NodeError) -> str:
     """Keep of a node's traceback the line that names the cause."""
     lines = [line.strip() for line in error.why.splitlines() if line.strip()]
     return lines[-1] if lines else error.why

@@ -2,38 +2,55 @@
 
 from __future__ import annotations
 
+from toolkit.cluster.fanout import fan_out
 from toolkit.cluster.nodes import Nodes, require_any
-from toolkit.cluster.scrapyd import ScrapydNode
-from toolkit.model.errors import NotFoundError, RefusedError
+from toolkit.model.errors import NotFoundError, NothingReachableError, RefusedError
 from toolkit.model.names import ProjectName, VersionName
 from toolkit.model.outcomes import Outcomes
-from toolkit.model.releases import DeployResult, NodeResult, Release, Rollout
+from toolkit.model.releases import LATER, DeployResult, NodeResult, Release, Rollout
+from toolkit.model.snapshot import NodeState
 from toolkit.rollout.lock import holding_lock, operator
 from toolkit.rollout.push import HELD
+from toolkit.rollout.targets import Target, patience_s, stock_node, targets_of
 from toolkit.store.interfaces import ReleaseStore, Store
 
 KIND = "rollback"
+LACKING = "lacking"
+_AWAY = "lost: it installs the release by itself when it is back"
 
 
 def rollback(
-    nodes: Nodes, store: Store, project: ProjectName, *, to: VersionName | None, steal: bool = False
+    nodes: Nodes,
+    store: Store,
+    project: ProjectName,
+    *,
+    to: VersionName | None,
+    steal: bool = False,
+    is_whole: bool = False,
 ) -> DeployResult:
     """Make `to`, or the release that was active before the present one, active again.
 
-    Nodes that do not answer are told in the result, and nothing waits for them: a rollback is for a bad day.
+    Nodes that do not answer are told in the result, and nothing waits for them: a rollback is for a bad day. What a
+    plug-in node holds is read from its own report; a lost one gets the release when it is back. With `is_whole` the
+    nodes are the whole inventory, and registered nodes that it does not list count too.
 
     Raises:
         NotFoundError: there is no such release, or none before the present one.
         RefusedError: a node that answers does not hold it, or not with its spiders.
-        NothingReachableError: no node answers.
+        NothingReachableError: no node answers, or gives a sign of life.
         LockHeldError: a rollout of the project is under way.
 
     """
     with holding_lock(store.releases, project, why=f"rollback to {to or 'the release before'}", steal=steal) as held:
         release = _target(store.releases, project, to)
-        found = nodes.ask(lambda node: _holds(node, release), calls=2)
-        require_any(found, f"rolling {project} back")
-        if lacking := [name for name, holds in found.values.items() if not holds]:
+        targets = targets_of(nodes, store, is_whole=is_whole)
+        found = fan_out(
+            targets,
+            lambda target: _holds(target, release),
+            deadline_s=lambda target: patience_s(target, calls=2, waits_s=1.0),
+        )
+        _require_any(found, f"rolling {project} back")
+        if lacking := [name for name, holds in found.values.items() if holds == LACKING]:
             raise RefusedError(
                 f"{', '.join(lacking)} no longer hold(s) {project} {release.version}",
                 hint="deploy that source again: crawlctl deploy --version NAME",
@@ -42,7 +59,7 @@ def rollback(
         active = store.releases.active(project)
         is_changed = active is None or active.version != release.version
         if is_changed:
-            proven = {result.node for result in results if result.ok}
+            proven = {result.node for result in results if result.is_proven}
             holders = sorted(proven | store.releases.holders(project, release.version))
             entry = Rollout(project, release.version, KIND, store.now(), operator(), True, results)  # noqa: FBT003 - field
             store.releases.activate(entry, held.lock, held_by=holders)
@@ -65,21 +82,34 @@ def _target(releases: ReleaseStore, project: ProjectName, to: VersionName | None
     return release
 
 
-def _holds(node: ScrapydNode, release: Release) -> bool:
+def _holds(target: Target, release: Release) -> str:
+    """Say what a node has to show for a release: `held`, `lacking`, or `later` when it is lost."""
+    if target.record is not None:
+        if target.record.state is NodeState.LOST:
+            return LATER
+        return HELD if release.version in target.record.report.versions.get(release.project, ()) else LACKING
+    node = stock_node(target)
     if release.version not in node.versions(release.project):
-        return False
-    return set(node.spiders(release.project, release.version)) == set(release.spiders)
+        return LACKING
+    return HELD if set(node.spiders(release.project, release.version)) == set(release.spiders) else LACKING
 
 
-def _results(found: Outcomes[bool], spiders: int) -> tuple[NodeResult, ...]:
+def _require_any(found: Outcomes[str], doing: str) -> None:
+    present = Outcomes(tuple(outcome for outcome in found if outcome.value != LATER))
+    if not len(present) and len(found):
+        raise NothingReachableError(f"{doing}: every node is lost", hint="crawlctl nodes list")
+    require_any(present, doing)
+
+
+def _results(found: Outcomes[str], spiders: int) -> tuple[NodeResult, ...]:
     return tuple(
         NodeResult(
             node=outcome.node,
             ok=outcome.ok,
-            step=HELD if outcome.ok else "look",
+            step=(outcome.value or HELD) if outcome.ok else "look",
             seconds=round(outcome.seconds, 3),
-            spiders=spiders if outcome.ok else None,
-            error=None if outcome.ok else str(outcome.error),
+            spiders=spiders if outcome.value == HELD else None,
+            error=_AWAY if outcome.value == LATER else None if outcome.ok else str(outcome.error),
         )
         for outcome in found
     )
