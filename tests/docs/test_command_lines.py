@@ -44,7 +44,7 @@ def test_the_pages_have_command_lines_at_all() -> None:
 
 
 def test_what_is_no_command_line_is_refused() -> None:
-    for line in ("deploy --on", "deploi", "jobs lst", "status --onn eu", "jobs list --state sleeping", "schedule"):
+    for line in ("deploy --on", "deploi", "jobs lst", "status --onn eu", "jobs list --state sleeping", "why"):
         assert complaint(line.split()), line
 
 

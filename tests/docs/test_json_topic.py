@@ -52,7 +52,7 @@ INVENTORY = Inventory(Path("inventory.yaml"), None, (Host(NODE),), {"eu": (NODE,
 CANCELLED = Cancelled(JOB, JobState.RUNNING, JobState.CANCELLED)
 CAP = Cap(PROJECT, SpiderName("products"), cluster=20, per_node=4)
 NODE_ROW = NodeRow(NODE, "10.0.0.11:6800", NodeState.LIVE, "node", versions={PROJECT: (VERSION,)})
-EXPLAINED = Explanation(JOB, "no node could take it now", nodes=(NodeVerdict(NODE, could=False),), log=("the end",))
+EXPLAINED = Explanation(JOB, "no node could take it now", nodes=(NodeVerdict(NODE, could=False),))
 
 # Mappings whose keys are names of the operator's, not fields.
 OPEN = ("args", "settings", "projects", "labels", "groups", "active", "versions", "behind", "software")

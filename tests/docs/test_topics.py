@@ -15,6 +15,8 @@ from toolkit.cli.errors import TABLE
 from toolkit.cli.topics import FOLDER, read_topic, topic_names
 from toolkit.cluster.schedule import RESERVED_ARGUMENTS
 from toolkit.cluster.verdict import CANCEL_REASONS, FAILURE_REASONS
+from toolkit.config.options import Scope, options
+from toolkit.config.paths import sample_file
 from toolkit.model.jobs import JobState
 from toolkit.model.snapshot import NodeState
 
@@ -85,10 +87,21 @@ def test_the_words_of_the_glossary_stand_for_themselves() -> None:
 
 
 def test_every_attention_is_explained() -> None:
-    source = (ROOT / "toolkit" / "cluster" / "snapshot.py").read_text(encoding="utf-8")
-    kinds = set(re.findall(r"(?:Attention|_about)\(\s*\"([a-z_]+)\"", source)) | {"unreachable", "unauthorized"}
-    assert {"store", "open", "behind", "waiting"} <= kinds
+    cluster = ROOT / "toolkit" / "cluster"
+    source = "".join((cluster / name).read_text(encoding="utf-8") for name in ("snapshot.py", "attention.py"))
+    kinds = set(re.findall(r"(?:Attention|_about|_by_reason)\(\s*\"([^\"]+)\"", source))
+    kinds |= {"unreachable", "unauthorized", "lost", "stale"}
+    assert {"store", "open", "behind", "waiting", "clash", "unfit", "draining", "jobs_lost"} <= kinds
     assert [kind for kind in sorted(kinds) if f"\n| `{kind}` |" not in text_of("status")] == []
+
+
+def test_every_option_and_component_of_a_node_is_in_its_topic() -> None:
+    assert [each.name for each in options(Scope.NODE) if f"`{each.name}`" not in text_of("node")] == []
+    written = re.findall(
+        r"^\w[\w.]* +(?== )= (toolkit\.\S+)$", sample_file("scrapyd.conf").read_text("utf-8"), re.MULTILINE
+    )
+    assert len(written) > 10
+    assert [each for each in written if each not in text_of("node")] == []
 
 
 def test_every_kind_of_error_has_an_entry_in_the_runbook() -> None:

@@ -36,7 +36,7 @@ WRONG_WORDS = [
     (["deploy", "--steel"], ["No such option: --steel", "--steal"]),
     (["stauts"], ["No such command 'stauts'", "status"]),
     (["jobs", "lst"], ["No such command 'lst'", "list"]),
-    (["schedule"], ["Missing argument 'SPIDER'"]),
+    (["schedule"], ["name a spider"]),
     (["status", "--output", "xml"], ["'xml' is not one of 'table', 'json', 'jsonl'"]),
     (["jobs", "--state", "sleeping"], ["'sleeping' is not one of", "'running'"]),
     (["jobs", "-n", "0"], ["greater than or equal to 1"]),
