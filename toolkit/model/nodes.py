@@ -15,6 +15,9 @@ DEFAULT_LEASE_S = 15.0
 BEATS_A_LEASE = 3
 """A node gives this many signs of life within one lease."""
 
+IS_STARTING = "is starting"
+"""Why a node takes no job until its first heartbeat was answered, or could not be."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:

@@ -23,7 +23,6 @@ MAX_OUTPUT_BYTES = 4_000_000
 SHOWN_CHARS = 4_000
 _LOOK_EVERY_S = 0.05
 _PIECE_BYTES = 65_536
-_KEPT_VARIABLES = frozenset({"CRAWLCTL_KEPT_AS"})
 _SECRET_VARIABLES = frozenset({"SCRAPYD_USERNAME", "SCRAPYD_PASSWORD"})
 
 
@@ -128,7 +127,7 @@ def listing_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if name not in _SECRET_VARIABLES and (not name.startswith("CRAWLCTL_") or name in _KEPT_VARIABLES)
+        if name not in _SECRET_VARIABLES and not name.startswith("CRAWLCTL_")
     }
 
 

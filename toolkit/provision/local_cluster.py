@@ -59,15 +59,19 @@ def up(
     with private_files.one_at_a_time(home, doing="up"):
         password = local_password(home)
         cancelled = threading.Event()
-        starts: dict[NodeName, Callable[[], LocalProcess]] = {}
-        wanted = redis_address(inventory.redis)
-        if wanted is not None:
-            starts[REDIS] = lambda: _start_redis(wanted, password, home, environ, cancelled)
-        queue = _queue_of(inventory, wanted, password, home)
-        for host in with_local_credentials(inventory, home).hosts:
-            if host.is_local:
-                starts[host.name] = _starter(host, home, queue if host.kind == "node" else None, environ, cancelled)
-        return _all_or_none_of_ours(starts, home, cancelled, on_progress)
+        first: list[Outcome[LocalProcess]] = []
+        try:
+            # Redis goes first: a node that finds none waits for seconds before it looks again.
+            if wanted := redis_address(inventory.redis):
+                first.append(_outcome(REDIS, lambda: _start_redis(wanted, password, home, environ, cancelled)))
+                _tell(first, on_progress)
+            queue = _queue_of(inventory, password, is_ours=wanted is not None and not _is_theirs(first))
+            hosts = [host for host in with_local_credentials(inventory, home).hosts if host.is_local]
+            starts = {host.name: _starter(host, home, queue, environ, cancelled) for host in hosts}
+            return Outcomes((*first, *_all_or_none_of_ours(starts, home, cancelled, on_progress)))
+        except BaseException:
+            _stop_started(first, home)
+            raise
 
 
 def down(
@@ -104,23 +108,30 @@ def _known_nodes(home: Path) -> list[NodeName]:
 def _starter(
     host: Host, home: Path, queue: SharedQueue | None, environ: Mapping[str, str], cancelled: threading.Event
 ) -> Callable[[], LocalProcess]:
-    return lambda: local_nodes.start_node(host, home / NODES_FOLDER, queue=queue, environ=environ, cancelled=cancelled)
+    own = queue if host.kind == "node" else None
+    return lambda: local_nodes.start_node(host, home / NODES_FOLDER, queue=own, environ=environ, cancelled=cancelled)
 
 
-def _queue_of(inventory: Inventory, wanted: RedisAddress | None, generated: Secret, home: Path) -> SharedQueue | None:
+def _queue_of(inventory: Inventory, generated: Secret, *, is_ours: bool) -> SharedQueue | None:
     """Return the queue that the nodes share, with the password that its Redis has or will have."""
     parts = ("application", "heartbeat", "poller", "launcher", "spiderqueue", "jobstorage", "webservice")
     if inventory.redis is None or not all(find_spec(f"toolkit.node.{part}") for part in parts):
         return None
-    url = inventory.redis
-    if wanted is not None and wanted.password is None and not _is_used_as_it_is(wanted, home):
-        url = with_redis_password(url, generated)
+    wanted = redis_address(inventory.redis)
+    has_password = wanted is None or wanted.password is not None
+    url = with_redis_password(inventory.redis, generated) if is_ours and not has_password else inventory.redis
     return SharedQueue(url, inventory.cluster)
 
 
-def _is_used_as_it_is(wanted: RedisAddress, home: Path) -> bool:
-    is_kept = RedisServer(home / REDIS_FOLDER, environ={}).is_running
-    return not is_kept and redis_server.ping(wanted.address, wanted.port, wanted.password) is Answer.OURS
+def _is_theirs(first: Sequence[Outcome[LocalProcess]]) -> bool:
+    """Tell whether somebody else's Redis is used as it is: it came up, and is no process of ours."""
+    return any(outcome.value is not None and outcome.value.pid is None for outcome in first)
+
+
+def _tell(outcomes: Sequence[Outcome[LocalProcess]], on_progress: OnProgress | None) -> None:
+    for outcome in outcomes:
+        if on_progress:
+            on_progress(outcome)
 
 
 def _start_redis(

@@ -13,16 +13,18 @@ import re
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from toolkit.config.options import Scope, option
 from toolkit.config.scrapyd_conf import render, render_stock
 from toolkit.model.errors import ConfigurationError, MissingExtraError
 from toolkit.model.hosts import Host, Secret
 from toolkit.model.names import check_project
+from toolkit.model.nodes import IS_STARTING
 from toolkit.model.servers import LocalProcess
 from toolkit.provision import local_servers
 from toolkit.provision.environment import lean_environment
@@ -31,10 +33,13 @@ from toolkit.runs.folder import RUN_VARIABLE
 
 LOG = "scrapyd.log"
 REDIS_FILE = "redis.url"
+NODE_PAGE = "crawlctl.json"
+STOCK_PAGE = "daemonstatus.json"
 DEFAULT_SLOTS = 4
 # Scrapyd's own 5 s between two looks for work feels broken on a laptop; an idle node at 0.5 s costs nearly nothing.
 POLL_INTERVAL_S = 0.5
 _ASK_TIMEOUT_S = 5.0
+_MAX_ANSWER_BYTES = 10_000_000
 _SETUPTOOLS_HINT = "pip install 'setuptools<81'"
 
 
@@ -68,7 +73,9 @@ def start_node(
     """
     _check_installed()
     _check_possible(host)
-    return local_servers.start(_node(host, folder.resolve() / host.name, queue, environ), cancelled=cancelled)
+    done = local_servers.start(_node(host, folder.resolve() / host.name, queue, environ), cancelled=cancelled)
+    unfit = _asked(host, NODE_PAGE)[1].get("unfit") if queue else None
+    return replace(done, note="; ".join(filter(None, [done.note, f"takes no job: {unfit}"]))) if unfit else done
 
 
 def stop_node(name: str, folder: Path, *, grace_s: float = local_servers.GRACE_S) -> LocalProcess:
@@ -115,30 +122,36 @@ def node_settings(host: Host, queue: SharedQueue) -> dict[str, str]:
     }
 
 
-def ask(host: Host, *, page: str) -> Answer:
-    """Ask one of Scrapyd's pages who answers at the host's address, with the host's credentials."""
+def ask(host: Host, *, page: str = STOCK_PAGE) -> Answer:
+    """Ask who answers at the host's address; a node that is only just joining its cluster is not there yet."""
+    answer, said = _asked(host, page)
+    return Answer.NOBODY_YET if answer is Answer.OURS and said.get("unfit") == IS_STARTING else answer
+
+
+def _asked(host: Host, page: str) -> tuple[Answer, Mapping[str, Any]]:
+    """Return who answers a request for one of Scrapyd's pages with the host's credentials, and what it says."""
     token = base64.b64encode(f"{host.username}:{host.password.reveal() if host.password else ''}".encode()).decode()
     connection = http.client.HTTPConnection(host.address, host.port, timeout=_ASK_TIMEOUT_S)
     try:
         connection.request("GET", f"/{page}", headers={"Authorization": f"Basic {token}"})
         response = connection.getresponse()
-        body = response.read(10_000)
+        body = response.read(_MAX_ANSWER_BYTES)
     except (OSError, http.client.HTTPException):
-        return Answer.NOBODY_YET
+        return Answer.NOBODY_YET, {}
     finally:
         connection.close()
     if response.status == HTTPStatus.UNAUTHORIZED:
-        return Answer.UNAUTHORIZED
+        return Answer.UNAUTHORIZED, {}
     try:
-        name = json.loads(body)["node_name"]
+        said = json.loads(body)
+        is_ours = said["node_name"] == host.name
     except (ValueError, TypeError, KeyError):
-        return Answer.SOMEBODY_ELSE
-    return Answer.OURS if name == host.name else Answer.SOMEBODY_ELSE
+        return Answer.SOMEBODY_ELSE, {}
+    return (Answer.OURS, said) if is_ours else (Answer.SOMEBODY_ELSE, {})
 
 
 def _node(host: Host, home: Path, queue: SharedQueue | None, environ: Mapping[str, str]) -> LocalServer:
     text = render(settings(host), crawlctl=node_settings(host, queue)) if queue else render_stock(stock_settings(host))
-    page = "crawlctl.json" if queue else "daemonstatus.json"
     secret = {REDIS_FILE: f"{queue.redis.reveal()}\n"} if queue else {}
     return LocalServer(
         name=host.name,
@@ -150,8 +163,7 @@ def _node(host: Host, home: Path, queue: SharedQueue | None, environ: Mapping[st
         files={"scrapyd.conf": text, "scrapy.cfg": text, **secret},
         argv=(sys.executable, "-m", "scrapyd", "--pidfile="),
         env=lean_environment(environ),
-        ask=lambda: ask(host, page=page),
-        adopts=RUN_VARIABLE if queue else None,
+        ask=lambda: ask(host, page=NODE_PAGE if queue else STOCK_PAGE),
         log_name=LOG,
         override_hint="look into /etc/scrapyd/ and ~/.scrapyd.conf for settings that override it",
         death_hints={
@@ -159,6 +171,7 @@ def _node(host: Host, home: Path, queue: SharedQueue | None, environ: Mapping[st
             "No module named scrapyd": "pip install 'crawlctl[local]'",
             "No space left": f"the disk of {home} is full: free some space there, then try again",
         },
+        adopts=RUN_VARIABLE if queue else None,
     )
 
 

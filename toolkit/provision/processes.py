@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from psutil import Process
 
-MARK = "CRAWLCTL_KEPT_AS"
+MARK = "KEPT_BY_CRAWLCTL_AS"
 MAX_LOG_BYTES = 10_000_000
 KILL_GRACE_S = 5.0
 _PAUSE_S = 0.02
