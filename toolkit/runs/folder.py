@@ -9,6 +9,7 @@ by whoever comes next. Each file has one writer and is replaced whole. Nothing h
 | `process.json` | runner, first thing; created once (`registration.py`) | pid and its start time |
 | `report.json` | reporter | state, counts, finish reason |
 | `control.json` | launcher | what is wished: paused, concurrency, delay |
+| `stop.json` | launcher, before the first signal | why the process is being stopped |
 | `exit.json` | runner, last thing | exit code |
 | `alive` | node, touched as long as it lives | nothing: its time is the message |
 | `output.txt` | the process | what it printed |
@@ -29,11 +30,12 @@ from typing import Any
 RUN_VARIABLE = "CRAWLCTL_RUN"
 """The environment variable by which a spider process finds its folder."""
 
-CLAIM, PROCESS, REPORT, CONTROL, EXIT, ENDING = (
+CLAIM, PROCESS, REPORT, CONTROL, STOP, EXIT, ENDING = (
     "claim.json",
     "process.json",
     "report.json",
     "control.json",
+    "stop.json",
     "exit.json",
     "ending.json",
 )

@@ -1,0 +1,194 @@
+"""The reporter: what a spider process tells its node, and how it follows what operators wish. The runner adds it.
+
+It speaks through the job's folder alone. Whatever goes wrong with that is logged once and never reaches the crawl.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from os import sysconf
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+
+from toolkit.model.jobs import JobState
+from toolkit.model.queue import Progress, Wish
+from toolkit.runs.control import read_control
+from toolkit.runs.folder import CONTROL, REPORT, RunFolder
+from toolkit.runs.report import report_of
+from toolkit.spider.throttle import Throttle
+
+LOOK_EVERY_S = 0.5
+LOOKS_A_REPORT = 3
+RATE_OVER_S = 60.0
+"""The pages per minute are those of the last so many seconds, or since the start if that is less."""
+
+logger = logging.getLogger(__name__)
+
+
+class Reporter:
+    """Writes `report.json` every 1.5 s and at the end; makes what `control.json` wishes so within half a second."""
+
+    def __init__(self, crawler: Crawler, folder: RunFolder) -> None:
+        self._crawler = crawler
+        self._folder = folder
+        self._throttle = Throttle(crawler)
+        self._wish = Wish()
+        self._control_seen: tuple[int, int, int] | None = None
+        self._rate = Rate()
+        self._looks = 0
+        self._last: dict[str, Any] = {}
+        self._finish_reason: str | None = None
+        self._is_troubled = False
+        self._loop: _Loop | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Take part in the crawl if a node runs it.
+
+        Raises:
+            NotConfigured: no node does; Scrapy leaves the extension out.
+
+        """
+        folder = RunFolder.of_this_process()
+        if folder is None:
+            raise NotConfigured
+        reporter = cls(crawler, folder)
+        crawler.signals.connect(reporter.spider_opened, signal=signals.spider_opened)
+        crawler.signals.connect(reporter.spider_closed, signal=signals.spider_closed)
+        crawler.signals.connect(reporter.engine_stopped, signal=signals.engine_stopped)
+        return reporter
+
+    def spider_opened(self) -> None:
+        """Report at once, follow what is wished before the first download, and go on doing both."""
+        self._look()
+        self._loop = _looping_call(self._look)
+        self._loop.start(LOOK_EVERY_S, now=False)
+
+    def spider_closed(self, reason: str) -> None:
+        """Report how the crawl ended; its last counts may still change."""
+        self._finish_reason = reason
+        self._undisturbed(self._report)
+
+    def engine_stopped(self) -> None:
+        """Report the last counts, and stop looking."""
+        if self._loop is not None and self._loop.running:
+            self._loop.stop()
+        self._undisturbed(self._report)
+
+    def _look(self) -> None:
+        was_paused = self._is_paused
+        self._undisturbed(self._follow)
+        if self._looks % LOOKS_A_REPORT == 0 or self._is_paused != was_paused:
+            self._undisturbed(self._report)
+        self._looks += 1
+
+    def _undisturbed(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except Exception:
+            # Whatever it is, a full disk or a collector of statistics that raises: the crawl is more important.
+            if not self._is_troubled:
+                logger.warning("The node cannot be told how this crawl is; it goes on all the same", exc_info=True)
+            self._is_troubled = True
+
+    def _follow(self) -> None:
+        seen = _stamp(self._folder.path / CONTROL)
+        # A folder that is gone wishes nothing new, and does not let go either.
+        if seen != self._control_seen and (seen is not None or self._folder.path.exists()):
+            self._wish = read_control(self._folder.read(CONTROL))
+            self._control_seen = seen
+        self._throttle.apply(self._wish)
+
+    def _report(self) -> None:
+        report = report_of(self._progress())
+        if report != self._last:
+            self._folder.write(REPORT, report)
+            self._last = report
+
+    @property
+    def _is_paused(self) -> bool:
+        return self._crawler.engine.paused
+
+    def _progress(self) -> Progress:
+        stats = self._crawler.stats
+        # A collector that keeps nothing knows nothing: that is no zero.
+        known = stats.get_stats()
+
+        def count(name: str) -> int | None:
+            value = known.get(name, 0)
+            return int(value) if known and isinstance(value, int) else None
+
+        pages = count("response_received_count")
+        return Progress(
+            state=JobState.PAUSED if self._is_paused else JobState.RUNNING,
+            pages=pages,
+            items=count("item_scraped_count"),
+            errors=count("log_count/ERROR"),
+            retries=count("retry/count"),
+            bytes=count("downloader/response_bytes"),
+            pages_per_minute=None if pages is None else self._rate.after(pages, time.monotonic()),
+            memory_mb=memory_mb(),
+            finish_reason=self._finish_reason,
+        )
+
+
+class Rate:
+    """How many pages a minute there were lately."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def after(self, pages: int, now: float) -> float | None:
+        """Take in the count at a time, and return the rate; `None` while there is no time to divide by."""
+        self._seen.append((now, pages))
+        while len(self._seen) > 1 and self._seen[1][0] <= now - RATE_OVER_S:
+            self._seen.popleft()
+        since, pages_then = self._seen[0]
+        return round((pages - pages_then) * 60 / (now - since), 1) if now > since else None
+
+
+def memory_mb() -> float | None:
+    """Return the memory that this process occupies; where only its highest so far is known (macOS), that."""
+    try:
+        resident = int(Path("/proc/self/statm").read_bytes().split()[1]) * sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        resident = highest if sys.platform == "darwin" else highest * 1024
+    return round(resident / 1e6, 1)
+
+
+class _Loop(Protocol):
+    """What Scrapy's and Twisted's repeated calls have in common."""
+
+    @property
+    def running(self) -> bool: ...
+    def start(self, interval: float, now: bool = True) -> Any: ...  # noqa: FBT001, FBT002 - theirs
+    def stop(self) -> None: ...
+
+
+def _looping_call(function: Callable[[], None]) -> _Loop:
+    try:
+        from scrapy.utils.asyncio import create_looping_call  # noqa: PLC0415
+    except ImportError:  # Scrapy before 2.14 always has a reactor.
+        from twisted.internet.task import LoopingCall  # noqa: PLC0415
+
+        return LoopingCall(function)
+    return create_looping_call(function)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Return what changes whenever the file is replaced; `None` when there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
