@@ -47,6 +47,10 @@ MAX_PRIORITY = 1000
 """Priorities go from minus this to this; the queue keeps its order exactly within them."""
 
 
+FAILURE_REASONS = frozenset({"memusage_exceeded", "closespider_errorcount", "start_error"})
+"""Scrapy's finish reasons that mean a failure although the process ends with exit code 0."""
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """What is known of one job; `None` means unknown. Times are aware and in UTC; `errors` counts ERROR log lines.

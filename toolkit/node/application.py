@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import scrapyd.app
 from scrapyd.exceptions import ConfigError
-from scrapyd.interfaces import IPoller
+from scrapyd.interfaces import IPoller, ISpiderScheduler
 from twisted.application.service import IServiceCollection
 
 from toolkit.model.errors import ConfigurationError
 from toolkit.node.heartbeat import Heartbeat
+from toolkit.node.installer import installing
 from toolkit.node.membership import membership
+from toolkit.node.requests import bound_requests
 
 if TYPE_CHECKING:
     from scrapyd.config import Config
+
+MB = 1_000_000
 
 COMPONENTS = {
     "spiderqueue": "toolkit.node.spiderqueue.SharedSpiderQueue",
@@ -48,8 +52,17 @@ def application(config: Config) -> Any:
     except ConfigurationError as error:
         raise ConfigError(f"scrapyd.conf: {error.message}") from error
     app = scrapyd.app.application(config)
-    launcher = IServiceCollection(app).getServiceNamed("launcher")
-    Heartbeat(member, launcher=launcher, poller=app.getComponent(IPoller)).setServiceParent(app)
+    bound_requests(app, node_name=member.settings.name, max_egg_bytes=member.settings.max_egg_mb * MB)
+    services: Any = IServiceCollection(app)
+    poller = app.getComponent(IPoller)
+
+    def update_projects() -> None:
+        poller.update_projects()
+        app.getComponent(ISpiderScheduler).update_projects()
+
+    look = installing(config, update_projects).look
+    heartbeat: Any = Heartbeat(member, launcher=services.getServiceNamed("launcher"), poller=poller, look_for_eggs=look)
+    heartbeat.setServiceParent(app)
     return app
 
 

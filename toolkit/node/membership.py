@@ -1,4 +1,4 @@
-"""One Scrapyd process as a member of the cluster: its settings, its identity, its road to Redis, what it says of itself.
+"""One Scrapyd process as a member of the cluster: its settings, identity, road to Redis, and what it says of itself.
 
 Every component gets the same one by `membership(config)`; a web service, which is given only Scrapyd's root, by
 `root.poller.membership`. Nothing here waits on the reactor's thread.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import metadata
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
@@ -20,11 +20,12 @@ from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
 from toolkit.model.errors import StoreUnreachableError
-from toolkit.model.names import ProjectName, Session, VersionName
+from toolkit.model.names import ProjectName, Session, Token, VersionName
 from toolkit.model.nodes import NodeReport
 from toolkit.node.catalogue import Catalogue
 from toolkit.node.home import Home
 from toolkit.node.load import measure, shortage
+from toolkit.node.reactor import reactor
 from toolkit.node.settings import NodeSettings
 from toolkit.store.interfaces import Shared, Store
 from toolkit.store.open import open_store
@@ -36,14 +37,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 THREADS = 8
 _SOFTWARE = ("crawlctl", "scrapyd", "scrapy", "twisted")
-log = Logger()
+_log = Logger()
 
 
 class Membership:
     """What the components of one Scrapyd process share.
 
-    `session` names this life of the process. `running` counts its jobs, `unready` says why none may be taken now;
-    launcher and heartbeat keep them, on the reactor's thread.
+    `session` names this life of the process. `running` counts its jobs, `tokens` returns their claims' and those of
+    jobs whose end is not told yet, `unready` says why none may be taken now; `is_registered` tells whether a heartbeat
+    of this session was ever answered, `waits_for` what it waits for. Launcher and heartbeat keep them.
     """
 
     def __init__(self, settings: NodeSettings) -> None:
@@ -52,6 +54,9 @@ class Membership:
         self.started_at = datetime.now(UTC)
         self.running = 0
         self.unready: str | None = "is starting"
+        self.is_registered = False
+        self.waits_for: str | None = None
+        self.tokens: Callable[[], Sequence[Token]] = tuple
         self._woken: list[Callable[[], object]] = []
         self._store: Store | None = None
         self._store_lock = threading.Lock()
@@ -77,9 +82,7 @@ class Membership:
         `StoreUnreachableError` also when the store could not be opened; the next call tries again. Not for work that
         takes more than seconds: the threads are few.
         """
-        from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
-
-        return deferToThreadPool(reactor, self._pool, lambda: work(self.store()))
+        return deferToThreadPool(reactor(), self._pool, lambda: work(self.store()))
 
     def ask(self, work: Callable[[Shared], T]) -> Deferred[T]:
         """Do as `call` does, with the rooms that nodes share: `ask(lambda shared: shared.queue.counts())`."""
@@ -128,10 +131,8 @@ class Membership:
 
     def wake(self) -> None:
         """Look into the queue and give a sign of life at once; from any thread. After a version came or went."""
-        from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
-
         for callback in self._woken:
-            reactor.callFromThread(callback)  # type: ignore[attr-defined]
+            reactor().callFromThread(callback)
 
     def when_woken(self, callback: Callable[[], object]) -> None:
         """Call this on the reactor's thread at every `wake`."""
@@ -147,9 +148,7 @@ class Membership:
 class _Threads(ThreadPool):
     """Threads that do not keep a process from ending while Redis lets them wait."""
 
-    @staticmethod
-    def threadFactory(*args: object, **kwargs: object) -> threading.Thread:  # noqa: N802 - Twisted's name
-        return threading.Thread(*args, **kwargs, daemon=True)  # type: ignore[arg-type]
+    threadFactory = partial(threading.Thread, daemon=True)  # type: ignore[assignment]  # noqa: N815 - Twisted's name
 
 
 _MEMBERSHIPS: WeakKeyDictionary[Config, Membership] = WeakKeyDictionary()

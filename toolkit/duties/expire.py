@@ -1,0 +1,28 @@
+"""The duty of forgetting what is too old to keep: any survivor does it. When is decided here; what, in Redis."""
+
+from __future__ import annotations
+
+from toolkit.store.interfaces import Shared
+
+EVERY_S = 60.0
+LONGEST_S = 3600.0
+DAY_S = 86_400.0
+
+
+def interval_s(*, live_nodes: int, chance: float) -> float:
+    """Return how long a node waits before its next turn, for about one a minute in the cluster. Pure.
+
+    `chance` is a random number from 0 to 1; half of the interval is left to it.
+    """
+    return min(EVERY_S * max(1, live_nodes), LONGEST_S) * (0.75 + chance / 2)
+
+
+def expire(shared: Shared, *, history_days: float, history_jobs: int) -> int:
+    """Forget the oldest ended jobs beyond age or number, and the eggs that nobody names; return how many. Idempotent.
+
+    Raises:
+        StoreUnreachableError: Redis does not answer.
+
+    """
+    dropped = shared.queue.drop_old(max_age_s=history_days * DAY_S, max_jobs=history_jobs)
+    return dropped + shared.eggs.drop_unused()

@@ -1,0 +1,66 @@
+"""What `claim.json` keeps of a job that this node has taken, so that a later Scrapyd knows it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from toolkit.model.names import JobId, ProjectName, SpiderName, Token, VersionName
+from toolkit.model.queue import Claimed
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim of one job. `begun_at` is in seconds since the epoch; `timeout_s` counts from there."""
+
+    job_id: JobId
+    token: Token
+    project: ProjectName
+    spider: SpiderName
+    version: VersionName | None
+    attempt: int
+    begun_at: float
+    lease_s: float
+    timeout_s: float | None = None
+
+    @classmethod
+    def of(cls, claimed: Claimed, *, begun_at: float, lease_s: float) -> Claim:
+        """Return what is kept of a claim that the queue has just given."""
+        job = claimed.job
+        return cls(
+            job_id=job.id,
+            token=claimed.token,
+            project=job.project,
+            spider=job.spider,
+            version=job.version,
+            attempt=job.attempt or 1,
+            begun_at=begun_at,
+            lease_s=lease_s,
+            timeout_s=job.timeout_s,
+        )
+
+    def written(self) -> dict[str, Any]:
+        """Return the content of `claim.json`."""
+        return asdict(self)
+
+
+def read_claim(content: Mapping[str, Any] | None) -> Claim | None:
+    """Return the claim that was written; `None` when there is none that makes sense."""
+    if not content:
+        return None
+    try:
+        timeout_s = content["timeout_s"]
+        return Claim(
+            job_id=JobId(str(content["job_id"])),
+            token=Token(str(content["token"])),
+            project=ProjectName(str(content["project"])),
+            spider=SpiderName(str(content["spider"])),
+            version=None if content["version"] is None else VersionName(str(content["version"])),
+            attempt=int(content["attempt"]),
+            begun_at=float(content["begun_at"]),
+            lease_s=float(content["lease_s"]),
+            timeout_s=None if timeout_s is None else float(timeout_s),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,210 @@
+"""The node's sign of life: renews the leases of what it runs, hears what the cluster wants, and makes it so.
+
+A service of the Scrapyd process, on the reactor's thread. It goes on for ever, whatever happens: while Redis is away
+the spiders run on, and it says once what it waits for.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+from twisted.application.service import MultiService
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from toolkit.model.errors import ConflictError, CrawlctlError, StoreUnreachableError
+from toolkit.model.names import JobId, Token
+from toolkit.model.nodes import BEATS_A_LEASE, NodeReport
+from toolkit.model.queue import BeatAnswer, Held
+from toolkit.node.housekeeping import Housekeeping
+from toolkit.node.listening import Listener
+from toolkit.node.reactor import later, reactor
+from toolkit.runs.folder import REPORT, RunFolder
+from toolkit.runs.report import read_report
+from toolkit.store.interfaces import Shared
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from twisted.python.failure import Failure
+
+    from toolkit.node.launcher import LeasedLauncher
+    from toolkit.node.membership import Membership
+    from toolkit.node.poller import ClaimingPoller
+
+CLASH_REMINDER_S = 60.0
+LEAVE_WITHIN_S = 3.0
+RELEASES_SPREAD_S = 0.5
+"""How far apart the nodes ask for a new release, so that a thousand do not ask at once."""
+
+_log = Logger()
+
+
+class Heartbeat(MultiService):
+    """Beats as long as the service runs. `look_for_eggs` is called when what the node should hold has changed."""
+
+    def __init__(
+        self,
+        member: Membership,
+        *,
+        launcher: LeasedLauncher,
+        poller: ClaimingPoller,
+        look_for_eggs: Callable[[], object],
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._member = member
+        self._launcher = launcher
+        self._poller = poller
+        self._look_for_eggs = look_for_eggs
+        self._every_s = member.settings.lease_s / BEATS_A_LEASE
+        self._housekeeping = Housekeeping(member)
+        self._housekeeping.setServiceParent(self)  # type: ignore[no-untyped-call]
+        self._listener = Listener(member, self._woken)
+        self._touching = LoopingCall(launcher.touch)
+        self._next: Any = None
+        self._is_beating = False
+        self._is_wanted = False
+        self._is_stopping = False
+        self._away_since: float | None = None
+        self._clash_told_at: float | None = None
+        self._releases: int | None = None
+        self._was_draining = False
+        member.when_woken(self.beat)
+
+    def startService(self) -> None:  # noqa: N802 - Twisted's name
+        """Begin at once; Redis need not be there."""
+        super().startService()  # type: ignore[no-untyped-call]
+        self._touching.start(self._every_s)
+        self._listener.start()
+        self._look_for_eggs()
+        self.beat()
+
+    def stopService(self) -> Deferred[None]:  # noqa: N802 - Twisted's name
+        """Claim nothing more and say goodbye, within 3 s; the leases stay, for whoever adopts the spiders."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        self._is_stopping = True
+        self._member.unready = "is stopping"
+        self._listener.stop()
+        if self._touching.running:
+            self._touching.stop()
+        if self._next is not None and self._next.active():
+            self._next.cancel()
+        done: Deferred[None] = self._poller.settle()
+        done.addCallback(lambda _: self._leave())
+        done.addTimeout(LEAVE_WITHIN_S, reactor())
+        return done.addErrback(lambda _: None)
+
+    def beat(self) -> None:
+        """Give a sign of life now; asked for while one is under way, another follows it."""
+        if self._is_stopping:
+            return
+        if self._is_beating:
+            self._is_wanted = True
+            return
+        self._is_beating, self._is_wanted = True, False
+        asked, work = self._question()
+        answered: Deferred[Any] = self._member.ask(work)
+        answered.addCallbacks(lambda answer: self._heard(answer, asked), self._unheard)
+        answered.addErrback(lambda failure: _log.failure("The heartbeat's answer could not be heeded", failure=failure))
+        answered.addBoth(lambda _: self._beaten())
+
+    def _question(self) -> tuple[dict[JobId, Token], Callable[[Shared], BeatAnswer]]:
+        """Return which claims are asked about, and what asks; what spiders report is read in the thread."""
+        runs = [(run.claim.job_id, run.claim.token, run.folder) for run in self._launcher.processes.values()]
+        report, ended = self._member.report(), self._launcher.delivery.taken()
+        waiting = self._launcher.delivery.held()
+        asked = {job_id: token for job_id, token, _ in runs}
+        return asked, lambda shared: shared.nodes.beat(report, [*_held(runs), *waiting], ended=ended)
+
+    def _heard(self, answer: BeatAnswer, asked: dict[JobId, Token]) -> None:
+        if self._is_stopping:
+            return
+        if self._away_since is not None:
+            _log.warn("Redis answers again, after {s:.0f} s", s=time.monotonic() - self._away_since)
+        if self._clash_told_at is not None:
+            _log.warn("The name {name} is this node's now", name=self._member.settings.name)
+        self._away_since = self._clash_told_at = None
+        was_unready, self._member.unready = self._member.unready, None
+        self._member.is_registered, self._member.waits_for = True, None
+        self._housekeeping.live_nodes = answer.live_nodes
+        launcher = self._launcher
+        launcher.drop(answer.stale, asked)
+        launcher.heed(answer.wishes, {job: token for job, token in asked.items() if job not in answer.stale})
+        launcher.tell_starts()
+        launcher.delivery.retry()
+        launcher.delivery.tell_again(answer.unheard)
+        if was_unready is not None or self._was_draining != answer.is_draining:
+            # The report that others see said why no job was taken, and the queue let us claim none.
+            self._is_wanted = self._is_wanted or was_unready is not None
+            self._poller.look()
+        else:
+            self._poller.poll()
+        self._was_draining = answer.is_draining
+        if self._releases != answer.releases:
+            if self._releases is not None:
+                self._look_for_eggs()
+            self._releases = answer.releases
+
+    def _unheard(self, failure: Failure) -> None:
+        self._housekeeping.live_nodes = 0
+        error = failure.value
+        if isinstance(error, ConflictError):
+            self._say_clash(error)
+            return
+        if isinstance(error, StoreUnreachableError):
+            self._say_away(error)
+            return
+        if isinstance(error, CrawlctlError):
+            _log.error("The heartbeat was refused: {why}", why=error.message)
+            return
+        _log.failure("The heartbeat failed", failure=failure)
+
+    def _say_clash(self, error: ConflictError) -> None:
+        self._member.unready = self._member.waits_for = error.message
+        now = time.monotonic()
+        if self._clash_told_at is None or now - self._clash_told_at >= CLASH_REMINDER_S:
+            self._clash_told_at = now
+            _log.error("No job is taken: {why}; {hint}", why=error.message, hint=error.hint)
+
+    def _say_away(self, error: StoreUnreachableError) -> None:
+        if not self._is_stopping:
+            self._member.unready = "waits for Redis"
+        self._member.waits_for = f"Redis: {error.message}"
+        if self._away_since is None:
+            self._away_since = time.monotonic()
+            count = len(self._launcher.processes)
+            _log.error("Waiting for Redis, {count} spiders go on: {why}", count=count, why=error.message)
+
+    def _beaten(self) -> None:
+        self._is_beating = False
+        if self._is_stopping:
+            return
+        if self._next is not None and self._next.active():
+            self._next.cancel()
+        # A little chance keeps nodes that were started together from beating together.
+        wait_s = 0.0 if self._is_wanted else self._every_s * random.uniform(0.85, 1.0)  # noqa: S311 - no secret
+        self._next = later(wait_s, self.beat)
+
+    def _woken(self, word: str) -> None:
+        if self._is_stopping:
+            return
+        if word == "releases":
+            later(random.uniform(0, RELEASES_SPREAD_S), self.beat)  # noqa: S311 - no secret
+            return
+        if word in {"", self._member.settings.name}:
+            self.beat()
+        if word in {"", "queue", self._member.settings.name}:
+            self._poller.look()
+
+    def _leave(self) -> Deferred[None]:
+        if self._away_since is not None:
+            return succeed(None)
+        report: NodeReport = self._member.report()
+        return self._member.ask(lambda shared: shared.nodes.leave(report))
+
+
+def _held(runs: Sequence[tuple[JobId, Token, RunFolder]]) -> list[Held]:
+    return [Held(job_id, token, read_report(folder.read(REPORT))) for job_id, token, folder in runs]

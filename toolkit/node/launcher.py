@@ -1,0 +1,212 @@
+"""Runs the claimed jobs in the node's slots: Scrapyd's launcher, with leases instead of hope.
+
+It adopts what an earlier Scrapyd has started, begins what the poller claims, and sees each process to its proven end.
+No exception costs a slot, and none a job. On the reactor's thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from scrapyd import __version__
+from scrapyd.interfaces import IEnvironment, IJobStorage, IPoller
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from toolkit.model.jobs import JobState
+from toolkit.model.names import JobId, Token
+from toolkit.model.queue import Claimed, Ending, Wish
+from toolkit.node import adoption, spawning
+from toolkit.node.claims import Claim
+from toolkit.node.delivery import Delivery, Parcel
+from toolkit.node.endings import Cause, judge
+from toolkit.node.membership import membership
+from toolkit.node.run import Run
+
+if TYPE_CHECKING:
+    from scrapyd.config import Config
+    from twisted.python.failure import Failure
+
+REST_S = 10.0
+"""How long no job is taken after one could not be started for want of memory, disk or descriptors."""
+
+_log = Logger()
+
+
+class LeasedLauncher(Service):
+    """Scrapyd's launcher service. `processes` maps each slot to its run; `finished` is Scrapyd's job storage."""
+
+    name = "launcher"
+
+    def __init__(self, config: Config, app: Any) -> None:
+        self.app = app
+        self.membership = membership(config)
+        self.processes: dict[int, Run] = {}
+        self.finished: Any = self.app.getComponent(IJobStorage)
+        self.max_proc = self.membership.settings.slots
+        self.runner = self.membership.settings.runner
+        self.delivery = Delivery(self.membership)
+        self._offered: dict[int, Deferred[Claimed]] = {}
+        self._is_stopping = False
+        self.membership.tokens = self._tokens
+
+    def startService(self) -> None:  # noqa: N802 - Twisted's name
+        """Adopt what runs, tell of what has ended, and offer the slots that are left."""
+        super().startService()  # type: ignore[no-untyped-call]
+        _log.info(
+            "Scrapyd {version} started: max_proc={max_proc!r}, runner={runner!r}",
+            version=__version__,
+            max_proc=self.max_proc,
+            runner=self.runner,
+            log_system="Launcher",
+        )
+        for each in adoption.survey(self.membership.home.runs, now=time.time()):
+            if isinstance(each, Parcel):
+                self.delivery.send(each)
+            else:
+                self._adopt(each)
+        self._offer_slots()
+
+    def stopService(self) -> None:  # noqa: N802 - Twisted's name
+        """Take nothing more. The spiders go on, and the next Scrapyd adopts them if it comes within the lease."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        self._is_stopping = True
+        for offer in list(self._offered.values()):
+            offer.cancel()
+        if self.processes:
+            _log.info("{count} spiders go on without Scrapyd", count=len(self.processes))
+
+    def run_of(self, job_id: JobId) -> Run | None:
+        """Return the run of a job that this node has now."""
+        return next((run for run in self.processes.values() if run.claim.job_id == job_id), None)
+
+    def heed(self, wishes: Mapping[JobId, Wish], asked: Mapping[JobId, Token]) -> None:
+        """Make the wishes come true for those runs that were asked about: another claim's are not meant."""
+        for run in list(self.processes.values()):
+            job_id = run.claim.job_id
+            if asked.get(job_id) == run.claim.token:
+                run.heed(wishes.get(job_id, Wish()))
+
+    def drop(self, stale: tuple[JobId, ...], asked: Mapping[JobId, Token]) -> None:
+        """Stop the runs whose jobs are no longer ours; nothing is told of them."""
+        for run in list(self.processes.values()):
+            job_id = run.claim.job_id
+            if job_id in stale and asked.get(job_id) == run.claim.token and run.stopped_for is not Cause.STALE:
+                _log.warn("Job {job} is no longer this node's: stopping its process", job=job_id)
+                run.stop(Cause.STALE)
+
+    def tell_starts(self) -> None:
+        """Tell again of those starts that the queue has not heard of."""
+        for run in list(self.processes.values()):
+            if not run.is_start_known:
+                self._tell_start(run)
+
+    def touch(self) -> None:
+        """Let every spider know that its node lives."""
+        for run in list(self.processes.values()):
+            run.touch()
+
+    def _tokens(self) -> list[Token]:
+        return [run.claim.token for run in self.processes.values()] + [each.token for each in self.delivery.held()]
+
+    def _offer_slots(self) -> None:
+        """Offer the poller as many slots as are free; adopted runs may take more than there are."""
+        self.membership.running = len(self.processes)
+        while not self._is_stopping and len(self.processes) + len(self._offered) < self.max_proc:
+            slot = next(n for n in range(self.max_proc) if n not in self.processes and n not in self._offered)
+            poller = self.app.getComponent(IPoller)
+            offer: Deferred[Claimed] = poller.next()
+            self._offered[slot] = offer
+            offer.addCallbacks(self._take, self._withdrawn, callbackArgs=(slot,), errbackArgs=(slot,))
+            offer.addErrback(lambda failure: _log.failure("A slot could not be filled", failure=failure))
+
+    def _withdrawn(self, _: Failure, slot: int) -> None:
+        self._offered.pop(slot, None)
+
+    def _take(self, claimed: Claimed, slot: int) -> None:
+        self._offered.pop(slot, None)
+        claim = Claim.of(claimed, begun_at=time.time(), lease_s=self.membership.settings.lease_s)
+        run: Run | None = None
+        try:
+            run = self._prepare(claimed, claim, slot)
+            spawning.spawn(run)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not cost the slot, nor the job
+            self._could_not_begin(claim, run, error)
+        else:
+            _log.info("Job {job} began: {spider}, process {pid}", job=run.job, spider=run.spider, pid=run.pid)
+            self.processes[slot] = run
+            self._tell_start(run)
+        finally:
+            self._offer_slots()
+
+    def _prepare(self, claimed: Claimed, claim: Claim, slot: int) -> Run:
+        """Make all that the process needs; nothing is begun yet."""
+        message = spawning.message_of(claimed.job)
+        environment = self.app.getComponent(IEnvironment)
+        message["settings"].update(environment.get_settings(message))
+        folder = spawning.folder_for(self.membership.home.runs, claim)
+        run = Run(claim, folder, on_gone=lambda run: self._gone(run, slot))
+        run.args = spawning.command_of(message, runner=self.runner)
+        run.env = spawning.environment_of(environment.get_environment(message, slot), folder)
+        return run
+
+    def _could_not_begin(self, claim: Claim, run: Run | None, error: Exception) -> None:
+        why = f"could not be started: {spawning.words_of(error)}"
+        _log.error("Job {job} {why}", job=claim.job_id, why=why)
+        ending: Ending | None = Ending(JobState.FAILED, f"it {why}")
+        if spawning.is_shortage(error):
+            ending = None
+            self.app.getComponent(IPoller).rest(REST_S)
+        folder = run.folder if run else None
+        self.delivery.send(Parcel(claim, ended_at=time.time(), ending=ending, folder=folder, why_back=f"it {why}"))
+
+    def _adopt(self, living: adoption.Living) -> None:
+        slot = next(n for n in range(len(self.processes) + 1) if n not in self.processes)
+        run = Run(living.claim, living.folder, on_gone=lambda run: self._gone(run, slot))
+        run.touch()
+        self.processes[slot] = run
+        _log.info("Job {job} goes on: process {pid} is adopted", job=run.job, pid=living.process.pid)
+        run.adopt(living.process.pid, living.process.start, stopped_for=living.stopped_for)
+
+    def _tell_start(self, run: Run) -> None:
+        pid, claim = run.pid, run.claim
+        if pid is None:
+            return
+        told = self.membership.ask(lambda shared: shared.queue.started(claim.job_id, claim.token, pid=pid))
+        run.was_told = Deferred()
+        told.addCallbacks(self._start_heard, lambda _: None, callbackArgs=(run,))
+        was_told = run.was_told
+        told.addBoth(lambda _: was_told.callback(None))
+
+    def _start_heard(self, is_ours: bool, run: Run) -> None:  # noqa: FBT001 - a Deferred's value
+        run.is_start_known = True
+        if not is_ours:
+            run.stop(Cause.STALE)
+
+    def _gone(self, run: Run, slot: int) -> None:
+        """Free the slot, and tell what became of the job."""
+        try:
+            self.processes.pop(slot, None)
+            self.membership.running = len(self.processes)
+            self._send(run)
+            if run.stopped_for is not Cause.STALE:
+                self.finished.add(run)
+        finally:
+            self._offer_slots()
+
+    def _send(self, run: Run) -> None:
+        if run.stopped_for is Cause.STALE:
+            run.folder.remove()
+            return
+        now = time.time()
+        if adoption.was_never_begun(run.folder, run.exit):
+            self.delivery.send(Parcel(run.claim, ended_at=now, folder=run.folder), after=run.was_told)
+            self.app.getComponent(IPoller).rest(REST_S)
+            return
+        evidence = adoption.gather(run.folder, run.claim, seen=run.exit, is_node_going=self._is_stopping)
+        self.delivery.send(
+            Parcel(run.claim, ended_at=now, ending=judge(evidence), folder=run.folder), after=run.was_told
+        )

@@ -1,0 +1,58 @@
+"""Hears what wakes this node, in a thread of its own that waits for Redis to speak."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from twisted.logger import Logger
+
+from toolkit.model.errors import CrawlctlError
+from toolkit.node.membership import Membership
+from toolkit.node.reactor import reactor
+
+SILENCE_S = 5.0
+AGAIN_S = 0.5
+_log = Logger()
+
+
+class Listener:
+    """Calls `on_word` on the reactor's thread with each word, and with an empty one whenever it listens anew.
+
+    An empty word means: anything may have been said before.
+    """
+
+    def __init__(self, member: Membership, on_word: Callable[[str], object]) -> None:
+        self._member = member
+        self._on_word = on_word
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        """Begin to listen; the thread does not keep the process from ending."""
+        threading.Thread(target=self._listen, name="crawlctl-wakes", daemon=True).start()
+
+    def stop(self) -> None:
+        """Say nothing more."""
+        self._ended.set()
+
+    def _listen(self) -> None:
+        while not self._ended.is_set():
+            try:
+                self._listen_once()
+            except CrawlctlError:
+                pass  # The heartbeat says that Redis is away.
+            except Exception:  # noqa: BLE001 - without this thread the node would hear of nothing any more
+                _log.failure("Listening for work failed")
+            self._ended.wait(AGAIN_S)
+
+    def _listen_once(self) -> None:
+        shared = self._member.store().shared
+        if shared is None:
+            return
+        is_new = True
+        for word in shared.queue.wakes(timeout_s=SILENCE_S):
+            if self._ended.is_set():
+                return
+            if word or is_new:
+                reactor().callFromThread(self._on_word, word)
+            is_new = False

@@ -1,0 +1,173 @@
+"""Takes jobs out of the shared queue for the slots that are free, as soon as there is one: Scrapyd's poller.
+
+It looks when woken, never by the clock while all is well. All of its state belongs to the reactor's thread; the queue
+is asked in the membership's threads. Whatever goes wrong, it goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from scrapyd.interfaces import IPoller
+from scrapyd.utils import get_spider_queues
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from zope.interface import implementer  # type: ignore[import-untyped]
+
+from toolkit.model.errors import CrawlctlError
+from toolkit.model.names import LineName, NodeName, ProjectName, Token, VersionName
+from toolkit.model.nodes import NodeReport
+from toolkit.model.queue import Claimed, Line, NothingToClaim, unfit
+from toolkit.node.membership import membership
+from toolkit.node.reactor import later
+from toolkit.store.interfaces import Shared
+
+if TYPE_CHECKING:
+    from scrapyd.config import Config
+
+LOOK_AGAIN_S = 2.0
+"""How soon a node that was short of memory or disk looks whether it still is."""
+
+SAFETY_S = 30.0
+"""How long no wake may come before the poller looks all the same."""
+
+_log = Logger()
+
+
+@implementer(IPoller)
+class ClaimingPoller:
+    """Scrapyd's poller for the shared queue; `next` gives a `Claimed` and not Scrapyd's own message."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.membership = membership(config)
+        self.queues: dict[str, Any] = {}
+        self._free: deque[Deferred[Claimed]] = deque()
+        self._round: Deferred[None] | None = None
+        self._is_wanted = False
+        self._must_reconcile = True
+        self._is_unfit = False
+        self._looked_at = 0.0
+        self._rests_until = 0.0
+        self._later: Any = None
+        self.update_projects()
+        self.membership.when_woken(self.look)
+
+    def update_projects(self) -> None:
+        """Learn the projects anew, as Scrapyd asks after each upload and removal."""
+        self.queues = get_spider_queues(self.config)
+
+    def next(self) -> Deferred[Claimed]:
+        """Return what fires with the next job; one free slot waits for it. Cancelling it takes the slot back."""
+        slot: Deferred[Claimed] = Deferred(self._free.remove)
+        self._free.append(slot)
+        self.look()
+        return slot
+
+    def poll(self) -> None:
+        """Look if the last look failed, or was long ago: at Scrapyd's timer, and after every heartbeat."""
+        if self._must_reconcile or time.monotonic() - self._looked_at > SAFETY_S:
+            self.look()
+
+    def look(self) -> None:
+        """Take jobs for all free slots, if there are any; called while a look is under way, it is done once more."""
+        if self._round is not None:
+            self._is_wanted = True
+            return
+        if not self._free or self.membership.unready is not None or time.monotonic() < self._rests_until:
+            return
+        self._round = Deferred.fromCoroutine(self._take_jobs())
+        self._round.addErrback(lambda failure: _log.failure("Claiming failed", failure=failure))
+        self._round.addBoth(self._ended)
+
+    def rest(self, seconds: float) -> None:
+        """Take nothing for a while: this node could not start what it has just taken."""
+        self._rests_until = time.monotonic() + seconds
+        self._look_in(seconds)
+
+    def settle(self) -> Deferred[None]:
+        """Return what fires when no claim is under way any more; `membership.unready` must keep new ones from it."""
+        settled: Deferred[None] = Deferred()
+        if self._round is None:
+            settled.callback(None)
+        else:
+            self._round.addBoth(lambda _: settled.callback(None))
+        return settled
+
+    async def _take_jobs(self) -> None:
+        while self._free and self.membership.unready is None:
+            self._is_wanted = False
+            self._looked_at = time.monotonic()
+            report = self.membership.report()
+            if report.unfit is not None:
+                self._say_unfit(report.unfit)
+                return
+            self._is_unfit = False
+            tokens = self.membership.tokens() if self._must_reconcile else None
+            try:
+                answer = await self.membership.ask(lambda shared, r=report, t=tokens: claim(shared, r, tokens=t))  # type: ignore[misc]
+            except CrawlctlError as error:
+                # The claim may have been made and its answer lost: nobody but us would ever give that job back.
+                self._must_reconcile = True
+                _log.warn("No job could be taken: {why}", why=error.message)
+                return
+            self._must_reconcile = False
+            if isinstance(answer, Claimed):
+                self._hand_over(answer)
+            elif not self._is_wanted:
+                if answer.again_s is not None:
+                    self._look_in(answer.again_s)
+                return
+
+    def _hand_over(self, claimed: Claimed) -> None:
+        if self._free and self.membership.unready is None:
+            self._free.popleft().callback(claimed)
+            return
+        # The slot went, or Scrapyd is stopping, while the claim was under way.
+        job_id, token = claimed.job.id, claimed.token
+        given = self.membership.ask(
+            lambda shared: shared.queue.give_back(job_id, token, reason="its node was stopping")
+        )
+        given.addErrback(lambda _: setattr(self, "_must_reconcile", True))
+
+    def _say_unfit(self, why: str) -> None:
+        if not self._is_unfit:
+            _log.warn("No job is taken: {why}", why=why)
+        self._is_unfit = True
+        self._look_in(LOOK_AGAIN_S)
+
+    def _ended(self, _: object) -> None:
+        self._round = None
+        if self._is_wanted:
+            self._is_wanted = False
+            self.look()
+
+    def _look_in(self, seconds: float) -> None:
+        if self._later is not None and self._later.active():
+            self._later.cancel()
+        self._later = later(seconds, self.look)
+
+
+def claim(shared: Shared, report: NodeReport, *, tokens: Sequence[Token] | None) -> Claimed | NothingToClaim:
+    """Take the best job that fits this node; with `tokens`, settle first what it was given and knows nothing of.
+
+    Raises:
+        StoreUnreachableError: Redis does not answer; a job may have been claimed all the same.
+
+    """
+    if tokens is not None:
+        for job_id, state in shared.queue.reconcile(report, tokens).items():
+            _log.info("Job {job}, which this node knows nothing of, is {state} now", job=job_id, state=state.value)
+    # Also without a line that fits: the claim lets delayed jobs that are due into their lines, and knows the next one.
+    fitting = fitting_lines(shared.queue.lines(), node=report.name, versions=report.versions)
+    return shared.queue.claim(report, fitting, running=report.running)
+
+
+def fitting_lines(
+    lines: Sequence[Line], *, node: NodeName, versions: Mapping[ProjectName, Sequence[VersionName]]
+) -> list[LineName]:
+    """Return the lines of which the node may take jobs. Pure."""
+    return [line.name for line in lines if unfit(line, node=node, versions=versions) is None]
