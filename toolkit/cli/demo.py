@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -43,11 +44,10 @@ def run_demo(session: Session, *, pages: int) -> None:
             _tell(session, "deploy", "the sample project, as one egg, to every node, read back from each")
             deployed = _deploy(session, nodes)
             _tell(
-                session,
-                "schedule",
-                f"{len(RUNS)} jobs on the least busy nodes, against {site}",
+                session, "schedule", f"{len(RUNS)} jobs for {site} into one queue, out of which each node takes its own"
             )
             jobs = _crawl(session, nodes, deployed, site)
+            _tell(session, "ended", _spread(jobs))
         _tell(session, "down", "everything is stopped again, and nothing is left running")
     seconds = time.monotonic() - began
     session.printer.show(demo_view(deployed, jobs, seconds=seconds))
@@ -65,7 +65,9 @@ def local_cluster(session: Session, folder: Path) -> Iterator[None]:
 
     inventory = _on_free_ports(load(sample_file("inventory.yaml")))
     _tell(
-        session, "up", f"a Redis and {len(inventory.hosts)} Scrapyd nodes on this machine, with passwords of their own"
+        session,
+        "up",
+        f"a Redis with the job queue and {len(inventory.hosts)} nodes on this machine, with passwords of their own",
     )
     try:
         started = up(inventory, folder, environ=os.environ)
@@ -115,24 +117,34 @@ def _deploy(session: Session, nodes: Nodes) -> DeployResult:
 
 
 def _crawl(session: Session, nodes: Nodes, deployed: DeployResult, site: str) -> list[Job]:
-    from toolkit.cluster.schedule import Order, schedule
+    from toolkit.cluster.enqueue import enqueue
     from toolkit.cluster.waiting import wait_for
     from toolkit.model.names import SpiderName
+    from toolkit.model.orders import Order
+    from toolkit.rollout.lock import operator
     from toolkit.views.jobs import jobs_table, utc_now
 
-    placed = []
-    for spider, args in RUNS:
-        order = Order(
+    orders = [
+        Order(
             deployed.project,
             SpiderName(spider),
             deployed.version,
             args={"site": site, **args},
             settings={"LOGSTATS_INTERVAL": str(PROGRESS_EVERY_S)},
         )
-        placed += schedule(nodes, session.store.jobs, order, now=session.store.now())
-    current = [each.job for each in placed]
+        for spider, args in RUNS
+    ]
+    current = enqueue(session.store, orders, now=session.store.now(), who=operator())
     with session.printer.live(lambda: jobs_table(current, now=utc_now())):
         return wait_for(nodes, session.store.jobs, current, clock=session.store.now, on_change=_replace_in(current))
+
+
+def _spread(jobs: Sequence[Job]) -> str:
+    """Say how many jobs each node took, and how their processes ended."""
+    taken = Counter(str(job.node) for job in jobs if job.node is not None)
+    codes = sorted({str(job.signal or job.exit_code) for job in jobs})
+    shares = ", ".join(f"{name} took {taken[name]}" for name in sorted(taken))
+    return f"{shares}; exit {'code' if len(codes) == 1 else 'codes'} {', '.join(codes)}"
 
 
 def _replace_in(current: list[Job]) -> Callable[[Sequence[Job]], None]:

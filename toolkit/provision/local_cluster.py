@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,8 +113,7 @@ def _starter(
 
 def _queue_of(inventory: Inventory, generated: Secret, *, is_ours: bool) -> SharedQueue | None:
     """Return the queue that the nodes share, with the password that its Redis has or will have."""
-    parts = ("application", "heartbeat", "poller", "launcher", "spiderqueue", "jobstorage", "webservice")
-    if inventory.redis is None or not all(find_spec(f"toolkit.node.{part}") for part in parts):
+    if inventory.redis is None:
         return None
     wanted = redis_address(inventory.redis)
     has_password = wanted is None or wanted.password is not None
