@@ -145,7 +145,11 @@ def cancel(
     if bool(job) == is_bulk:
         raise UsageError("name jobs by their ids, or choose by --spider, --project, --on or --all")
     nodes = session.nodes(on)
-    jobs = _alive(session, nodes, spider=spider, project=project) if is_bulk else _named(session, nodes, job or [])
+    jobs = (
+        _alive(session, nodes, spider=spider, project=project, is_whole=on is None)
+        if is_bulk
+        else _named(session, nodes, job or [])
+    )
     if is_bulk and jobs and not yes and not session.printer.confirm(f"Cancel {len(jobs)} job(s)?"):
         raise session.failed(UsageError("nothing was cancelled"))
     done = cancel_everywhere(nodes, lambda: session.store, jobs, grace_s=grace)
@@ -212,13 +216,17 @@ def _end_by_failures(session: Session, errors: Sequence[CrawlctlError]) -> None:
         )
 
 
-def _alive(session: Session, nodes: Nodes, *, spider: str | None, project: str | None) -> list[Job]:
+def _alive(session: Session, nodes: Nodes, *, spider: str | None, project: str | None, is_whole: bool) -> list[Job]:
+    """Return the jobs that have not ended: all of the queue's, or those on the picked nodes."""
     from toolkit.cluster.everywhere import list_everywhere
     from toolkit.model.jobs import JobFilter
 
     states = frozenset(state for state in JobState if not state.is_final)
-    wanted = JobFilter(states=states, spider=spider, project=project, nodes=frozenset(nodes.names))
-    return list(list_everywhere(nodes, lambda: session.store, wanted, limit=EVERY_JOB).jobs)
+    picked = frozenset() if is_whole else frozenset(nodes.names)
+    wanted = JobFilter(states=states, spider=spider, project=project, nodes=picked)
+    found = list_everywhere(nodes, lambda: session.store, wanted, limit=EVERY_JOB).jobs
+    # A job that was sent to a stock node which has left the inventory is out of reach.
+    return [job for job in found if job.is_queued or job.node in nodes]
 
 
 def _named(session: Session, nodes: Nodes, prefixes: Sequence[str]) -> list[Job]:

@@ -127,7 +127,7 @@ def tune(
     (found,) = queued_jobs(session, [job])
     before = session.shared.queue.tune(found.id, concurrency=concurrency, delay_s=delay)
     _refuse_unless_active(found, before, "tuned")
-    session.printer.say(f"{found.node} was told; it obeys within a second, and again if the spider is begun anew there")
+    session.printer.say(f"{found.node} was told; the spider obeys within seconds")
     session.printer.show(job_view(fresh(session, [found])[0]))
 
 

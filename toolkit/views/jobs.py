@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 MIN_ID_CHARS = 7
 MAX_SCHEDULED = 50
-# What only the shared queue knows of a job.
-EXACT = ("TRY", "EXIT")
+MAX_ON = 3
+# What most jobs have nothing to tell of.
+EXACT = ("PRIORITY", "TRY", "EXIT")
 JOBS_SPARE = (*EXACT, "PROJECT", "AGE", "ERRORS", "TOOK", "REASON")
 STYLES = {
     JobState.PENDING: "yellow",
@@ -56,6 +57,7 @@ def jobs_table(jobs: Sequence[Job], *, now: datetime) -> FittedTable:
             job.pages,
             job.items,
             Styled(str(job.errors), "red") if job.errors else job.errors,
+            f"{job.priority:g}" if job.priority else None,
             _attempt_text(job),
             job.signal if job.signal is not None else job.exit_code,
             reason_text(job, now=now),
@@ -175,6 +177,10 @@ def reason_text(job: Job, *, now: datetime) -> str | None:
         return "held"
     if job.state is JobState.PENDING and job.due_at is not None and job.due_at > now:
         return f"due in {span_text((job.due_at - now).total_seconds())}"
+    if job.state is JobState.PENDING and job.on is not None:
+        return f"only for {', '.join(job.on[:MAX_ON])}" + (
+            f" and {len(job.on) - MAX_ON} more" if len(job.on) > MAX_ON else ""
+        )
     return job.finish_reason if job.state is JobState.FINISHED else job.reason or job.finish_reason
 
 
