@@ -21,7 +21,7 @@ from twisted.python.threadpool import ThreadPool
 
 from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.names import ProjectName, Session, Token, VersionName
-from toolkit.model.nodes import NodeReport
+from toolkit.model.nodes import IS_STARTING, NodeReport
 from toolkit.node.catalogue import Catalogue
 from toolkit.node.home import Home
 from toolkit.node.load import measure, shortage
@@ -53,7 +53,7 @@ class Membership:
         self.session = Session(secrets.token_hex(8))
         self.started_at = datetime.now(UTC)
         self.running = 0
-        self.unready: str | None = "is starting"
+        self.unready: str | None = IS_STARTING
         self.is_registered = False
         self.waits_for: str | None = None
         self.tokens: Callable[[], Sequence[Token]] = tuple
