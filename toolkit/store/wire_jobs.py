@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -52,14 +53,17 @@ def write_job(job: Job) -> str:
 
 
 def write_facts(job: Job) -> str:
-    """Return a queued job's facts as JSON: all but its order.
+    """Return a queued job's facts as JSON: all but its order. Its times are to the millisecond.
 
     Raises:
         ValueError: it has no version, so no line.
 
     """
+    facts = _facts(job)
+    # More digits would be lost at the first change: Redis' JSON keeps 14.
+    times: dict[str, Any] = {name: math.floor(facts[name]) for name in ("scheduled_ms", "due_ms") if name in facts}
     extra = {"line": line_of(job), "place": place_of(job.on), "same": likeness(job), "priority": priority_of(job)}
-    return write(_known({**_facts(job), **extra, "attempt": 0, "attempts": job.attempts or 1}))
+    return write(_known({**facts, **times, **extra, "attempt": 0, "attempts": job.attempts or 1}))
 
 
 def write_order(job: Job) -> str:
