@@ -5,7 +5,7 @@ export UV_SYSTEM_CERTS ?= 1
 export UV_COMPILE_BYTECODE ?= 1
 RUN := $(UV) run -q --locked --all-extras
 
-.PHONY: help demo test check lint format types architecture spelling docs docs-check bench-deploy clean
+.PHONY: help demo test check lint format types architecture spelling docs docs-check bench-deploy bench-jobs clean
 .DEFAULT_GOAL := help
 
 help: ## list what can be made
@@ -44,6 +44,9 @@ docs-check: $(UV)
 
 bench-deploy: $(UV) ## crawlctl beside the stock tools, on the same nodes
 	@$(RUN) python tests/benchmarks/bench_deploy.py
+
+bench-jobs: $(UV) ## the shared queue beside stock Scrapyd
+	@$(RUN) python tests/benchmarks/bench_jobs.py
 
 clean: ## remove what the targets above made
 	rm -rf .venv .tools .crawlctl .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
