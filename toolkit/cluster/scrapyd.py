@@ -43,7 +43,7 @@ class NodeLoad:
 class ListedJob:
     """One row of `listjobs.json`; the times are in the node's own time zone, which Scrapyd does not tell.
 
-    A plug-in node lists the whole cluster's jobs, each with its `node`; a stock node only its own, without one.
+    A plug-in node lists the whole cluster's jobs, each with its `node` and `state`; a stock node only its own.
     """
 
     job: Job
@@ -197,7 +197,7 @@ class ScrapydNode(ScrapydAPI):  # type: ignore[misc] # the library carries no ty
             id=JobId(str(row["id"])),
             project=ProjectName(str(row["project"])),
             spider=SpiderName(str(row["spider"])),
-            state=state,
+            state=_state(row.get("state")) or state,
             version=None if row.get("version") is None else VersionName(str(row["version"])),
             node=NodeName(_text(row["node"])) if row.get("node") else self.name,
             args=None if args is None else {key: value for key, value in args.items() if key not in _NOT_ARGUMENTS},
@@ -243,7 +243,7 @@ def _texts(value: object) -> dict[str, str] | None:
 
 def _moment(value: object) -> str | None:
     """Let a time pass that can be read as one; it has no zone, since Scrapyd tells none."""
-    if value is None:
+    if value is None or value == "":
         return None
     if datetime.fromisoformat(_text(value)).tzinfo is not None:
         raise ValueError(f"{value!r:.40} where a local time belongs")
