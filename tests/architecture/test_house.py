@@ -39,6 +39,19 @@ LATE = {
     "scrapyd_api",
     "build",
 }
+# What runs in Scrapyd or in a spider must not pay for.
+OPERATORS = {
+    "typer",
+    "click",
+    "rich",
+    "yaml",
+    "urllib3",
+    "requests",
+    "scrapyd_api",
+    "scrapyd_client",
+    "build",
+    "psutil",
+}
 LOADS = """
 import json, sys
 before = set(sys.modules)
@@ -101,6 +114,24 @@ def test_a_command_loads_neither_scrapy_nor_redis_where_there_is_none(
 def test_a_look_at_the_inventory_loads_no_http() -> None:
     loaded = loaded_by(RUNS.format(words=["inventory", "list"], code=0))
     assert unwanted(loaded, {"urllib3", "requests", "redis", "sqlite3"}) == set()
+
+
+def test_a_node_loads_nothing_of_the_operator_s() -> None:
+    loaded = loaded_by(f"import {_all_of('node', 'duties')}, toolkit.store.redis_store")
+    assert unwanted(loaded, OPERATORS) == set()
+    assert not [name for name in loaded if name.startswith(("toolkit.cli", "toolkit.cluster", "toolkit.config.inv"))]
+
+
+def test_a_spider_s_process_loads_nothing_of_the_operator_s_and_no_redis() -> None:
+    loaded = loaded_by(f"import toolkit.node.runner, {_all_of('spider', 'runs')}")
+    assert unwanted(loaded, OPERATORS | {"redis", "scrapyd.app"}) == set()
+    assert not [name for name in loaded if name.startswith(("toolkit.store", "toolkit.config"))]
+
+
+def _all_of(*rooms: str) -> str:
+    """Return the names of all modules of these rooms, for one import statement."""
+    paths = [path.with_suffix("") for path in MODULES if path.parts[1] in rooms]
+    return ", ".join(".".join(path.parts).removesuffix(".__init__") for path in paths)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=str)
