@@ -31,7 +31,6 @@ OfProjectOption = Annotated[
     typer.Option("--project", "-p", help="Only jobs of this project.", autocompletion=completion.projects),
 ]
 EVERY_JOB = 1_000_000
-LAST_LINES = 10
 
 
 def add_to(app: typer.Typer) -> None:
@@ -103,12 +102,13 @@ def list_(
 def show(session: Session, job: JobArgument) -> None:
     """Show all that is known of one job; of one that failed, also the end of its log."""
     from toolkit.cluster.everywhere import find_everywhere
+    from toolkit.cluster.why import log_end
     from toolkit.views.jobs import job_view
 
     nodes = session.nodes()
     found = find_everywhere(nodes, lambda: session.store, job)
-    log = _last_lines(nodes, found.job) if found.job.state is JobState.FAILED else None
-    session.printer.show(job_view(found.job, log=log))
+    lines, error = log_end(nodes, found.job) if found.job.state is JobState.FAILED else ((), "it is not asked for")
+    session.printer.show(job_view(found.job, log=None if error else lines))
     _end_by_note(session, found.note)
 
 
@@ -241,18 +241,6 @@ def _found(session: Session, nodes: Nodes, prefix: str) -> Job:
     if found.note is not None:
         session.printer.say(found.note, style="yellow")
     return found.job
-
-
-def _last_lines(nodes: Nodes, job: Job) -> list[str] | None:
-    """Return the end of a job's log, or nothing where its node cannot be asked: the rest is worth showing."""
-    from toolkit.cluster.files import read_log
-    from toolkit.model.errors import CrawlctlError
-
-    try:
-        parts = read_log(_node_of(nodes, job), job, last_lines=LAST_LINES)
-        return b"".join(parts).decode("utf-8", "replace").splitlines()
-    except CrawlctlError:
-        return None
 
 
 def _node_of(nodes: Nodes, job: Job) -> ScrapydNode:
