@@ -40,7 +40,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class ClusterJobs:
-    """The jobs of the shared queue, as Scrapyd sorts them: in the order in which they were scheduled, or last ended."""
+    """The jobs of the shared queue, as Scrapyd sorts them: what goes next, what was there first, what ended last."""
 
     pending: tuple[Job, ...]
     active: tuple[Job, ...]
@@ -89,14 +89,16 @@ def cancel(store: Store, project: str, job_id: JobId, *, grace_s: float, is_here
 
 
 def state_of(store: Store, project: str | None, job_id: JobId, *, is_here: bool) -> JobState | None:
-    """Return a job's state, `None` when it is not known.
+    """Return a job's state, `None` when it is not known, or was cancelled before it ran, which Scrapyd forgets too.
 
     Raises:
         twisted.web.error.Error: nobody knows the project.
 
     """
     job = _job_of(store, project, job_id, is_here=is_here)
-    return None if job is None else job.state
+    if job is None or (job.state is JobState.CANCELLED and job.started_at is None):
+        return None
+    return job.state
 
 
 def list_jobs(store: Store, project: str | None, *, finished: int, is_here: bool) -> ClusterJobs:
@@ -108,11 +110,12 @@ def list_jobs(store: Store, project: str | None, *, finished: int, is_here: bool
     """
     _require(store, project, is_here=is_here)
     unfinished = [job for job in store.jobs.unfinished() if job.is_queued and project in {None, job.project}]
+    pending = [job for job in unfinished if job.state is JobState.PENDING]
     ended = store.jobs.recent(JobFilter(states=_FINAL, project=project), limit=finished)
     # Scrapyd's list has what ran: a job that was cancelled before is in none of its lists.
     ran = [job for job in ended if job.is_queued and job.started_at is not None and job.ended_at is not None]
     return ClusterJobs(
-        pending=tuple(job for job in unfinished if job.state is JobState.PENDING),
+        pending=tuple(sorted(pending, key=lambda job: -(job.priority or 0))),
         active=tuple(job for job in unfinished if job.state.is_active),
         finished=tuple(sorted(ran, key=lambda job: job.ended_at or job.started_at or _BEGIN, reverse=True)),
     )

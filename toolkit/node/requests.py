@@ -12,7 +12,6 @@ from __future__ import annotations
 import io
 import json
 from typing import Any, BinaryIO
-from urllib.parse import parse_qs
 
 from twisted.application.service import IServiceCollection
 from twisted.web import http, server
@@ -117,7 +116,7 @@ class BoundedRequest(server.Request):
                     return (
                         f"the form is larger than {MAX_FORM_BYTES // 1_000_000} MB; send a file as multipart/form-data"
                     )
-                self.args.update(parse_qs(self.content.read(), keep_blank_values=True))
+                self.args.update(http.parse_qs(self.content.read(), keep_blank_values=True))
                 self.content.seek(0)
         except (FormError, ValueError) as error:
             return f"the form cannot be read: {error}"
