@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
-from support.queue_desk import SHORT_S, SOON_S, QueueDesk, a_pending_job, a_report, names
+import pytest
+from support.queue_desk import SHORT_S, SOON_S, QueueDesk, a_pending_job, a_report, names, queue_desk
+from support.redis_server import RedisServer
 from support.stores import BEGIN
 from support.waiting import wait_until
 
+from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.names import NodeName
 from toolkit.model.queue import Claimed, NothingToClaim
 
@@ -72,6 +76,45 @@ def test_every_waker_hears_of_new_jobs(desk: QueueDesk) -> None:
     desk.add("a1")
     heard = wait_until(lambda: next(wakes), deadline_s=SOON_S, what="a wake")
     assert heard == "queue"
+
+
+def test_listening_ends_with_an_error_when_redis_goes(desk: QueueDesk, redis_server: RedisServer) -> None:
+    wakes = desk.queue.wakes(timeout_s=0.05)
+    assert next(wakes) == ""
+    redis_server.stop()
+    try:
+        with pytest.raises(StoreUnreachableError):
+            wait_until(lambda: next(wakes), deadline_s=SOON_S, what="an error")
+    finally:
+        redis_server.start()
+    again = desk.queue.wakes(timeout_s=0.05)
+    assert next(again) == ""
+    desk.add("a1")
+    assert wait_until(lambda: next(again), deadline_s=SOON_S, what="a wake") == "queue"
+
+
+def test_whoever_stops_listening_leaves_no_subscription(desk: QueueDesk) -> None:
+    wakes = desk.queue.wakes(timeout_s=0.05)
+    assert next(wakes) == ""
+    assert desk.redis.pubsub_numsub(desk.keys.wake) == [(desk.keys.wake, 1)]
+    wakes.close()  # type: ignore[attr-defined]
+    wait_until(
+        lambda: desk.redis.pubsub_numsub(desk.keys.wake) == [(desk.keys.wake, 0)],
+        deadline_s=SOON_S,
+        what="the subscription to end",
+    )
+
+
+def test_clusters_of_one_redis_do_not_hear_or_see_each_other(desk: QueueDesk, redis_url: str, tmp_path: Path) -> None:
+    with queue_desk(redis_url, tmp_path / "other", cluster="other") as other:
+        wakes = other.queue.wakes(timeout_s=0.05)
+        assert next(wakes) == ""
+        desk.add("a1")
+        assert next(wakes) == ""
+        other.add("a1", "b1")
+        assert wait_until(lambda: next(wakes), deadline_s=SOON_S, what="a wake") == "queue"
+        assert desk.take_all(desk.register(a_report())) == ["a1"]
+        assert other.take_all(other.register(a_report(home="another"))) == ["a1", "b1"]
 
 
 def test_a_node_is_woken_by_name_when_its_job_is_cancelled(desk: QueueDesk) -> None:

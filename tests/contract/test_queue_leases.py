@@ -129,6 +129,23 @@ def test_no_two_claims_have_the_same_token(desk: QueueDesk) -> None:
     assert len(set(tokens)) == 20
 
 
+def test_tokens_are_new_even_where_redis_forgot_its_last_writes(desk: QueueDesk) -> None:
+    desk.add("a1")
+    report = desk.register(a_report())
+    as_it_was = {key: desk.redis_bytes.dump(key) for key in desk.redis_bytes.scan_iter()}
+    old = desk.run(report)
+    desk.redis_bytes.flushall()
+    for key, body in as_it_was.items():
+        assert body is not None
+        desk.redis_bytes.restore(key, 0, body)
+
+    new = desk.claim(report)
+    assert new.job.id == old.job.id
+    assert new.token != old.token
+    assert desk.finish(old) is None
+    assert desk.finish(new) == JobState.FINISHED
+
+
 def test_a_job_whose_attempts_are_used_up_is_lost(desk: QueueDesk) -> None:
     desk.add("a1", attempts=2)
     report = desk.register(a_report())

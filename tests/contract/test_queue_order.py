@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from support.queue_desk import QueueDesk, a_pending_job, a_report, an_ending, names
-from support.stores import NEWS, V1, V2, a_job
+from support.stores import NEWS, V1, V2, a_job, a_lock
 
 from toolkit.model.errors import ConflictError, CrawlctlError
 from toolkit.model.jobs import MAX_PRIORITY, Job, JobFilter, JobState
@@ -100,12 +100,20 @@ def test_age_decides_at_every_priority(desk: QueueDesk, priority: float) -> None
 
 
 def test_priorities_a_thousandth_apart_are_kept_apart_when_many_jobs_went_before(desk: QueueDesk) -> None:
-    desk.redis.set(desk.keys.tokens, 900_000_000)
+    desk.redis.hset(desk.keys.clock, "seq", 900_000_000)
     desk.add("low", priority=0.001)
-    desk.redis.incrby(desk.keys.tokens, 900_000)
+    desk.redis.hincrby(desk.keys.clock, "seq", 900_000)
     desk.add("high", priority=0.002)
 
     assert desk.take_all(desk.register(a_report())) == ["high", "low"]
+
+
+def test_priorities_count_more_than_age_across_a_rollout(desk: QueueDesk) -> None:
+    desk.add("low", "middle", priority=-1)
+    desk.queue.reprioritise(names("middle"), 0)
+    desk.store.releases.unlock(a_lock(desk.store))
+    desk.add("high", priority=1)
+    assert desk.take_all(desk.register(a_report())) == ["high", "middle", "low"]
 
 
 def test_only_the_lines_that_are_named_are_looked_at(desk: QueueDesk) -> None:

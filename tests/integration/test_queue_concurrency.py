@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.queue_desk import QueueDesk, a_pending_job, a_report, an_ending, names, queue_desk
+from support.stores import a_release
 
 from toolkit.model.errors import ConflictError
 from toolkit.model.jobs import JobState
@@ -149,6 +152,29 @@ def test_jobs_that_are_rearranged_while_others_claim_are_taken_once(desk: QueueD
     at_once(rearrange, *[take(f"node-{number}") for number in range(3)])
     taken += desk.take_all(a_report("node-1", slots=1000))
     assert Counter(taken) == Counter(job_ids)
+
+
+def test_an_egg_that_is_offered_while_unused_ones_are_dropped_is_there(desk: QueueDesk) -> None:
+    content = b"PK an egg"
+    release = replace(a_release(), digest=hashlib.sha256(content).hexdigest())
+    is_over = threading.Event()
+    missing = 0
+
+    def offer_and_withdraw() -> None:
+        nonlocal missing
+        for _ in range(200):
+            desk.eggs.offer(release, content)
+            missing += desk.eggs.fetch(release.digest) is None
+            # As one who was killed half way would leave it: the egg without its offer.
+            desk.redis.hdel(desk.keys.offers, f"{release.project} {release.version}")
+        is_over.set()
+
+    def drop() -> None:
+        while not is_over.is_set():
+            desk.eggs.drop_unused()
+
+    at_once(offer_and_withdraw, drop, drop)
+    assert missing == 0
 
 
 def test_one_of_many_unique_jobs_is_let_in(desk: QueueDesk) -> None:

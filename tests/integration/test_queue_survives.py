@@ -151,8 +151,9 @@ class PatientNode(threading.Thread):
         return None
 
 
-def test_a_redis_that_is_restarted_between_any_two_steps_loses_and_doubles_nothing(
-    server: RedisServer, tmp_path: Path
+@pytest.mark.parametrize("is_killed", [False, True], ids=["stopped", "killed"])
+def test_a_redis_that_goes_and_comes_between_any_two_steps_loses_and_doubles_nothing(
+    server: RedisServer, tmp_path: Path, *, is_killed: bool
 ) -> None:
     job_ids = [f"j{number:04}" for number in range(1000)]
     patient = [PatientNode(f"node-{number}", server.url, tmp_path / "state") for number in range(3)]
@@ -163,6 +164,8 @@ def test_a_redis_that_is_restarted_between_any_two_steps_loses_and_doubles_nothi
         try:
             for part in (1, 2):
                 wait_for_ends(desk, part * 250)
+                if is_killed:
+                    server.kill()
                 server.restart()
             wait_for_ends(desk, len(job_ids))
         finally:

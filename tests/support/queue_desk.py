@@ -14,7 +14,7 @@ from support.waiting import wait_until
 
 from toolkit.model.hosts import Secret
 from toolkit.model.jobs import DEFAULT_ATTEMPTS, Job, JobState
-from toolkit.model.names import JobId, NodeName, ProjectName, Session, SpiderName, VersionName
+from toolkit.model.names import DEFAULT_CLUSTER, JobId, NodeName, ProjectName, Session, SpiderName, VersionName
 from toolkit.model.nodes import NodeReport
 from toolkit.model.queue import BeatAnswer, Claimed, Ending, Held, NothingToClaim, Progress, unfit
 from toolkit.store.interfaces import Store
@@ -109,14 +109,15 @@ def names(*job_ids: str) -> list[JobId]:
 class QueueDesk:
     """One cluster's queue, opened as one process opens it, beside a plain client that looks at the keys."""
 
-    def __init__(self, store: Store, client: redis.Redis) -> None:
+    def __init__(self, store: Store, client: redis.Redis, client_for_bytes: redis.Redis, *, cluster: str) -> None:
         assert store.shared is not None
         self.store = store
         self.queue = store.shared.queue
         self.nodes = store.shared.nodes
         self.eggs = store.shared.eggs
         self.redis = client
-        self.keys = Keys()
+        self.redis_bytes = client_for_bytes
+        self.keys = Keys(cluster)
 
     def add(self, *job_ids: str, spider: str = "books", priority: float = 0.0, attempts: int = 2) -> None:
         """Put jobs into the queue that differ in nothing but id and arguments."""
@@ -216,10 +217,11 @@ class QueueDesk:
 
 
 @contextmanager
-def queue_desk(url: str, folder: Path) -> Iterator[QueueDesk]:
+def queue_desk(url: str, folder: Path, *, cluster: str = DEFAULT_CLUSTER) -> Iterator[QueueDesk]:
     """Open a cluster's queue in the Redis at the URL; all is closed at the end."""
     with ExitStack() as closing:
-        store = open_store(Secret(url), folder)
+        store = open_store(Secret(url), folder, cluster=cluster)
         closing.callback(store.close)
         client = closing.enter_context(redis.Redis.from_url(url, decode_responses=True))
-        yield QueueDesk(store, client)
+        client_for_bytes = closing.enter_context(redis.Redis.from_url(url))
+        yield QueueDesk(store, client, client_for_bytes, cluster=cluster)

@@ -76,7 +76,8 @@ for _, head in ipairs(heads) do
     end
     step_out(id, job)
     job.state, job.node, job.attempt, job.claimed_ms, job.reason = "starting", node, job.attempt + 1, now_ms, nil
-    job.token = string.format("%d:%s:%s", redis.call("INCR", tokens), node, session)
+    -- The clock is part of it, so that a token is new even where the last writes to `tokens` were lost.
+    job.token = string.format("%d.%.0f:%s:%s", redis.call("INCR", tokens), now_ms, node, session)
     count_busy(job, 1)
     redis.call("HSET", owners, id, job.token)
     redis.call("ZADD", leases, now_ms + lease_ms, id)

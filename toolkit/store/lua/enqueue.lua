@@ -33,7 +33,7 @@ local function gather(command, key, one, other)
   batch[#batch + 1], batch[#batch + 2] = one, other
 end
 
-local seq = redis.call("INCRBY", tokens, count) - count
+local seq = redis.call("HINCRBY", clock, "seq", count) - count
 local begin = string.format('{"ready_ms":%d,"seq":', now_ms)
 for at = 2, #ARGV, EACH do
   local id, line, due_ms = ARGV[at], ARGV[at + 4], tonumber(ARGV[at + 7])

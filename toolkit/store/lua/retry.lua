@@ -11,7 +11,7 @@ for _, id in ipairs(ARGV) do
     redis.call("ZREM", final, id)
     redis.call("ZREM", lost, id)
     count_same(job, 1)
-    job.seq = redis.call("INCR", tokens)
+    job.seq = redis.call("HINCRBY", clock, "seq", 1)
     job.attempt, job.cancel_ms, job.is_held = 0, nil, nil
     return_to_line(id, job, "retried after it was " .. job.state)
     again[#again + 1] = id
