@@ -154,6 +154,17 @@ class PluginNode(ScrapydNode):
         assert found is not None
         return found
 
+    def wait_ready(self, store: Store, version: str) -> None:
+        """Wait until the node is live, fit, idle, and known to hold the version of any project."""
+
+        def is_ready() -> bool:
+            record = self.record(shared_of(store))
+            if record is None or record.state is not NodeState.LIVE or record.report.unfit is not None:
+                return False
+            return any(version in held for held in record.report.versions.values()) and not record.report.running
+
+        wait_until(is_ready, deadline_s=REGISTERED_WITHIN_S, what=f"{self.name} to be ready")
+
 
 @contextlib.contextmanager
 def running_plugin_nodes(

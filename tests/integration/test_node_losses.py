@@ -1,0 +1,129 @@
+"""Nodes that die, are cut off, or lose their Redis: every job ends in one outcome, and nothing is stuck."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from support.node_spiders import VERSION, a_node_job, ended, node_egg
+from support.plugin_node import PluginNode, away, hold_everywhere, running_plugin_nodes, shared_of, shared_store
+from support.redis_server import RedisServer
+from support.require import require
+from support.waiting import wait_until
+
+from toolkit.model.jobs import JobState
+from toolkit.model.names import JobId
+from toolkit.store.interfaces import Store
+
+pytestmark = pytest.mark.timeout(180)
+SOON_S = 40.0
+LEASE_S = 3.0
+
+
+@pytest.fixture(scope="module")
+def cluster(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[PluginNode]]:
+    require(psutil.LINUX, "pidfd and /proc")
+    redis_server.flush()
+    folder = tmp_path_factory.mktemp("nodes")
+    with running_plugin_nodes(2, redis_url=redis_server.url, folder=folder, lease_s=LEASE_S) as nodes:
+        hold_everywhere(nodes, VERSION, egg=node_egg())
+        yield nodes
+
+
+@pytest.fixture
+def nodes(cluster: list[PluginNode], redis_server: RedisServer) -> list[PluginNode]:
+    if not redis_server.is_running:
+        redis_server.start()
+    for node in cluster:
+        if not node.is_running:
+            node.start()
+    return cluster
+
+
+@pytest.fixture
+def store(nodes: list[PluginNode], redis_server: RedisServer, tmp_path: Path) -> Iterator[Store]:
+    with shared_store(redis_server.url, tmp_path) as opened:
+        for node in nodes:
+            node.wait_ready(opened, VERSION)
+        yield opened
+
+
+def test_the_job_of_a_dead_node_runs_elsewhere_within_the_lease_and_two_seconds(
+    nodes: list[PluginNode], store: Store
+) -> None:
+    shared_of(store).queue.add([a_node_job("orphan", args={"sleep_s": "2"})])
+    first = wait_until(lambda: runner_of(nodes, "orphan"), deadline_s=SOON_S, what="the job to run")
+    other = next(node for node in nodes if node is not first)
+
+    first.kill()
+    died_at = time.monotonic()
+    wait_until(lambda: other.process_of("orphan"), deadline_s=SOON_S, what="the job to run elsewhere")
+    took_s = time.monotonic() - died_at
+
+    assert took_s < LEASE_S + 2
+    job = ended(store, "orphan")
+    assert (job.state, job.node, job.attempt) == (JobState.FINISHED, other.name, 2)
+
+
+def test_a_job_without_attempts_left_is_lost_with_its_node(nodes: list[PluginNode], store: Store) -> None:
+    shared_of(store).queue.add([a_node_job("once", args={"sleep_s": "60"}, attempts=1)])
+    first = wait_until(lambda: runner_of(nodes, "once"), deadline_s=SOON_S, what="the job to run")
+
+    first.kill()
+    job = ended(store, "once")
+
+    assert (job.state, job.attempt) == (JobState.LOST, 1)
+    assert first.name in (job.reason or "")
+
+
+def test_a_node_that_was_cut_off_stops_what_runs_elsewhere_now(nodes: list[PluginNode], store: Store) -> None:
+    shared_of(store).queue.add([a_node_job("split", args={"sleep_s": "25"})])
+    first = wait_until(lambda: runner_of(nodes, "split"), deadline_s=SOON_S, what="the job to run")
+    other = next(node for node in nodes if node is not first)
+    process = first.process_of("split")
+    assert process is not None
+    first.freeze()
+    # The spider would end by itself for want of a sign of life; it is held too, as if the whole machine had slept.
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: other.process_of("split"), deadline_s=SOON_S, what="the job to run elsewhere")
+    finally:
+        first.thaw()
+        os.kill(process.pid, signal.SIGCONT)
+
+    wait_until(lambda: not psutil.pid_exists(process.pid), deadline_s=SOON_S, what="the old process to be stopped")
+    shared_of(store).queue.cancel([JobId("split")], grace_s=0)
+    job = ended(store, "split")
+    assert (job.node, job.attempt) == (other.name, 2)
+
+
+def test_everything_goes_on_by_itself_after_redis_was_away(
+    nodes: list[PluginNode], store: Store, redis_server: RedisServer
+) -> None:
+    jobs = [a_node_job("over", args={"sleep_s": "12"}), a_node_job("within", args={"sleep_s": "1"})]
+    shared_of(store).queue.add(jobs)
+    for job in jobs:
+        wait_until(lambda job=job: runner_of(nodes, job.id), deadline_s=SOON_S, what=f"{job.id} to run")
+    within = next(process for node in nodes if (process := node.process_of("within")))
+
+    with away(redis_server):
+        wait_until(lambda: not psutil.pid_exists(within.pid), deadline_s=SOON_S, what="a spider to finish meanwhile")
+        time.sleep(LEASE_S + 1)
+        assert all(node.get("listprojects.json")["status"] == "ok" for node in nodes)
+
+    for job in jobs:
+        outcome = ended(store, job.id)
+        assert (outcome.state, outcome.exit_code, outcome.attempt) == (JobState.FINISHED, 0, 1), outcome
+    shared_of(store).queue.add([a_node_job("afterwards")])
+    assert ended(store, "afterwards").state is JobState.FINISHED
+    for node in nodes:
+        assert node.log_text().count("Waiting for Redis") <= 2
+
+
+def runner_of(nodes: list[PluginNode], job_id: str) -> PluginNode | None:
+    return next((node for node in nodes if node.is_running and node.process_of(job_id)), None)
