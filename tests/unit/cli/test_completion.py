@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.cli import run_crawlctl
 from support.ports import free_port
+from support.queue_desk import a_report, queue_desk
 
 from toolkit.cli import completion
 from toolkit.config.paths import state_folder
@@ -65,6 +66,15 @@ def test_each_offers_what_begins_so() -> None:
     assert completion.spiders("") == ["books", "prices"]
     assert completion.versions("v") == ["v1"]
     assert completion.jobs("3f") == ["3f2a91c0"]
+    assert completion.nodes("node") == ["node-1", "node-2"]
+
+
+def test_registered_nodes_are_offered_beside_the_hosts(desk: Path, redis_url: str) -> None:
+    inventory = desk / "inventory.yaml"
+    inventory.write_text(f"redis: {redis_url}\n{inventory.read_text()}")
+    with queue_desk(redis_url, desk / "store") as queue:
+        queue.register(a_report("behind-nat"))
+        assert completion.nodes("") == ["behind-nat", "node-1", "node-2", "other"]
 
 
 @pytest.mark.usefixtures("desk")

@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from toolkit.cluster.cancel import Cancelled
-from toolkit.cluster.node_life import NodeRow
+from toolkit.cluster.node_life import Drained, NodeRow
 from toolkit.cluster.schedule import Placed
-from toolkit.model.errors import NodeTimeoutError
+from toolkit.cluster.why import Explanation, NodeVerdict
+from toolkit.model.errors import NodesFailedError, NodeTimeoutError
 from toolkit.model.hosts import Host, Secret
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, VersionName
 from toolkit.model.outcomes import Outcome, Outcomes
+from toolkit.model.queue import Cap
 from toolkit.model.releases import DeployResult, NodeResult, Pruned
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
 from toolkit.views.contract import host_row, job_row, time_text
@@ -28,18 +30,21 @@ from toolkit.views.jobs import (
     MIN_ID_CHARS,
     age_text,
     cancelled_view,
+    caps_view,
     duration_text,
     job_view,
     jobs_view,
+    reason_text,
     scheduled_view,
     span_text,
     unique_length,
 )
 from toolkit.views.local import hosts_view
-from toolkit.views.nodes import STYLES, node_view, nodes_view
+from toolkit.views.nodes import STYLES, drained_view, names_view, node_view, nodes_view
 from toolkit.views.rollouts import deploy_view, plan_view, prune_view, steps_table
 from toolkit.views.status import MAX_ROWS, status_view, worth_showing
 from toolkit.views.view import Styled, View, cell, plain_table
+from toolkit.views.why import why_view
 
 NOW = datetime(2026, 11, 21, 7, 0, tzinfo=UTC)
 NASTY = "\x1b[2J[red]bold[/red]\x9b"
@@ -308,6 +313,67 @@ def test_a_running_job_has_run_until_now_and_an_ended_one_until_its_end() -> Non
     ended = a_job(started_at=started, ended_at=started + timedelta(seconds=9), state=JobState.FINISHED)
     assert duration_text(ended, now=NOW) == "9s"
     assert age_text(None, now=NOW) is None
+
+
+def test_columns_without_any_value_are_left_out_and_others_stay() -> None:
+    plain = drawn(jobs_view([a_job()], now=NOW))
+    assert not {"TRY", "EXIT", "PRIORITY"} & set(plain.split())
+    job = a_job(state=JobState.FAILED, attempt=2, attempts=3, exit_code=0, priority=2.5, reason="it broke")
+    shown = drawn(jobs_view([job, a_job()], now=NOW))
+    assert {"TRY", "2/3", "EXIT", "0", "PRIORITY", "2.5"} <= set(shown.split())
+    assert "SIGKILL" in drawn(jobs_view([replace(job, signal="SIGKILL", exit_code=None)], now=NOW))
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"is_held": True}, "held"),
+        ({"due_at": NOW + timedelta(hours=2)}, "due in 2h00m"),
+        ({"due_at": NOW - timedelta(hours=2)}, None),
+        ({"on": tuple(NodeName(f"n{i}") for i in range(5))}, "only for n0, n1, n2 and 2 more"),
+        ({"reason": "node-1 was lost"}, "node-1 was lost"),
+        ({"state": JobState.FINISHED, "finish_reason": "finished", "reason": "x"}, "finished"),
+        ({"state": JobState.FAILED, "finish_reason": "shutdown", "reason": "its time was over"}, "its time was over"),
+        ({"state": JobState.LOST, "finish_reason": "its node forgot it"}, "its node forgot it"),
+    ],
+)
+def test_a_jobs_reason_says_what_keeps_it_or_how_it_ended(more: dict[str, Any], told: str | None) -> None:
+    assert reason_text(a_job(**more), now=NOW) == told
+
+
+def test_many_scheduled_jobs_fit_a_screen_and_are_all_there_for_programs() -> None:
+    placed = [Placed(a_job(id=JobId(f"{number:016x}"))) for number in range(500)]
+    view = scheduled_view(placed)
+    assert len(view.data["jobs"]) == 500
+    assert "500 jobs; the first 50 are shown" in drawn(view)
+    assert len(drawn(view).splitlines()) < 60
+
+
+def test_an_explanation_is_shown_with_each_node_and_the_end_of_the_log() -> None:
+    verdicts = (NodeVerdict(NodeName("a"), could=True), NodeVerdict(NodeName("b"), could=False, reason=NASTY))
+    explained = Explanation(a_job(), NASTY, (NASTY,), nodes=verdicts, log=(NASTY,), log_error=NASTY)
+    shown = drawn(why_view(explained))
+    assert "\x1b[2J" not in shown
+    assert "yes" in shown
+    assert "the end of its log" in shown
+
+
+def test_what_a_node_says_of_itself_is_shown_and_not_obeyed() -> None:
+    row = NodeRow(NodeName("a"), NASTY, NodeState.LOST, "node", load=0.5, error=NASTY, behind={NASTY: NASTY})
+    row = replace(row, memory_free_mb=512, disk_free_mb=512_000)
+    late = Drained(NodeName("a"), 2, NodesFailedError(NASTY))
+    for view in (nodes_view([row]), node_view(row), drained_view([late])):
+        assert "\x1b[2J" not in drawn(view)
+    assert {"512", "0.50"} <= set(drawn(nodes_view([row])).split())
+    assert "takes no new job" in drawn(drained_view([Drained(NodeName("a"), 1)]))
+    assert "runs none" in drawn(drained_view([Drained(NodeName("a"), 0)]))
+    assert "forgotten" in drawn(names_view([NodeName("a")], "forgotten"))
+
+
+def test_a_cap_for_a_whole_project_says_so() -> None:
+    view = caps_view([Cap(ProjectName("shop"), None, 5, None)])
+    assert view.data == [{"project": "shop", "spider": None, "cluster": 5, "per_node": None}]
+    assert "all its spiders together" in drawn(view)
 
 
 def test_a_narrow_terminal_loses_columns_and_no_id() -> None:

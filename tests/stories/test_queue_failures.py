@@ -1,0 +1,92 @@
+"""A node dies, Redis goes away, and what an operator sees of it: jobs go on elsewhere, and everything is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from support.desk import Desk, process_of
+from support.market import Market
+from support.plugin_node import PluginNode, away, running_plugin_nodes
+from support.redis_server import RedisServer
+from support.scrapyd_node import TEST_CREDENTIALS
+from support.waiting import wait_until
+
+pytestmark = pytest.mark.xdist_group("stories-queue-failures")
+
+
+class Stage(NamedTuple):
+    desk: Desk
+    nodes: list[PluginNode]
+    redis: RedisServer
+
+    def node_of(self, job_id: str) -> str | None:
+        """Return the node that has a job now."""
+        node: str | None = self.desk.job(job_id)["node"]
+        return node
+
+    def kinds(self, *, exit_code: int = 0) -> list[str]:
+        """Return what needs attention."""
+        return [each["kind"] for each in self.desk.json("status", exit_code=exit_code)["attention"]]
+
+
+@pytest.fixture
+def stage(tmp_path: Path, story_redis: RedisServer) -> Iterator[Stage]:
+    """Two plug-in nodes with one release."""
+    story_redis.flush()
+    with running_plugin_nodes(2, redis_url=story_redis.url, folder=tmp_path) as nodes:
+        secrets = (TEST_CREDENTIALS[1], str(story_redis.password))
+        desk = Desk.of(nodes, story_redis.url, tmp_path / "desk", secrets=secrets)
+        desk.json("deploy", str(Market(tmp_path / "market")))
+        yield Stage(desk, nodes, story_redis)
+
+
+def test_the_job_of_a_node_that_dies_goes_on_elsewhere(stage: Stage) -> None:
+    job = stage.desk.start_sleeper("--id", "moves", "--on", "node-1")
+    stage.desk.start_sleeper("--id", "once", "--attempts", "1", "--on", "node-1")
+    stage.desk.run("jobs", "list", "--state", "running")
+    stage.nodes[0].kill()
+    wait_until(lambda: stage.desk.job("once")["state"] == "lost", deadline_s=20, what="the job to be lost")
+    assert "node-1 was lost" in stage.desk.job("once")["reason"]
+    # Only node-1 may take it, so it waits until it may go elsewhere.
+    assert stage.desk.job(job["id"])["state"] == "pending"
+    assert {"lost", "jobs_lost", "waiting"} <= set(stage.kinds(exit_code=4))
+    stage.desk.run("jobs", "move", job["id"], "--on", "all")
+    wait_until(lambda: stage.node_of(job["id"]) == "node-2", deadline_s=20, what="the other node to take it")
+    assert stage.desk.job(job["id"])["attempt"] == 2
+    stage.desk.run("jobs", "retry", "once")
+    assert "is lost" in str(stage.desk.json("why", "once")["nodes"])
+    stage.desk.json("nodes", "forget", "node-1")
+    assert [row["kind"] for row in stage.desk.json("nodes")] == ["stock", "node"]
+    stage.desk.cancel_all()
+
+
+def test_spiders_outlive_a_restart_and_are_found_again(stage: Stage) -> None:
+    stage.desk.start_sleeper("--id", "stays", "--on", "node-1")
+    before = stage.desk.job("stays")
+    stage.nodes[0].stop(spiders=False)
+    stage.nodes[0].start()
+    wait_until(
+        lambda: stage.desk.json("nodes", "show", "node-1")["running"] == 1,
+        deadline_s=20,
+        what="the spider to be adopted",
+    )
+    after = stage.desk.job("stays")
+    assert (after["state"], after["token"], after["pid"]) == ("running", before["token"], before["pid"])
+    (row,) = stage.desk.json("cancel", "stays", "--grace", "5")["jobs"]
+    assert (row["after"], row["error"]) == ("cancelled", None)
+
+
+def test_while_redis_is_away_spiders_go_on_and_every_command_says_what_is_missing(stage: Stage) -> None:
+    stage.desk.start_sleeper("--id", "goes-on")
+    with away(stage.redis):
+        assert stage.kinds(exit_code=5)[0] == "store"
+        for words in (("jobs",), ("schedule", "quick"), ("nodes",), ("jobs", "hold", "goes-on"), ("why", "goes-on")):
+            told = stage.desk.error(*words, exit_code=5)
+            assert told.startswith("store_unreachable: ")
+        assert process_of("goes-on")
+    wait_until(lambda: stage.desk.job("goes-on")["state"] == "running", deadline_s=20, what="the job to be seen again")
+    assert stage.desk.job("goes-on")["attempt"] == 1
+    stage.desk.cancel_all()
