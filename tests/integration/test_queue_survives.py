@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
 import time
@@ -178,3 +180,21 @@ def test_a_redis_that_goes_and_comes_between_any_two_steps_loses_and_doubles_not
         assert Counter(job_id for node in patient for job_id in node.finished) == Counter(job_ids)
         assert sum(node.troubles for node in patient) > 0
         assert desk.left_behind() == set()
+
+
+def test_a_listener_notices_that_redis_went_without_a_word(server: RedisServer, tmp_path: Path) -> None:
+    with queue_desk(f"{server.url}?socket_timeout=0.3", tmp_path / "state") as desk:
+        wakes = desk.queue.wakes(timeout_s=0.05)
+        assert next(wakes) == ""
+        silent_until = time.monotonic() + 1.5
+        wait_until(lambda: next(wakes) or time.monotonic() > silent_until, deadline_s=SOON_S, what="some silence")
+        desk.add("a1")
+        assert wait_until(lambda: next(wakes), deadline_s=SOON_S, what="a wake") == "queue"
+
+        pid = int(desk.redis.info("server")["process_id"])
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(StoreUnreachableError):
+                wait_until(lambda: next(wakes), deadline_s=SOON_S, what="an error")
+        finally:
+            os.kill(pid, signal.SIGCONT)

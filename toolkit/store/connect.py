@@ -92,14 +92,26 @@ class RedisDoor:
     def listen(self, channel: str, *, timeout_s: float) -> Iterator[str]:
         """Yield what is published on a channel, on a connection of its own; an empty text after each silent term.
 
-        The first thing it yields is an empty text, when it listens: what is published from then on is not missed.
+        The first thing it yields is an empty text, when it listens: what is published from then on is not missed. A
+        server that is silent for as long as an answer may take is asked whether it is there, and must answer in time.
         """
         with self._translated():
-            messages = self._patient.pubsub(ignore_subscribe_messages=False)  # type: ignore[no-untyped-call]
+            messages = self._client.pubsub(ignore_subscribe_messages=False)  # type: ignore[no-untyped-call]
+            patience_s = self.address.answer_timeout_s
+            heard_at, asked_at = time.monotonic(), None
             try:
                 messages.subscribe(channel)
                 while True:
                     message = messages.get_message(timeout=timeout_s)
+                    now = time.monotonic()
+                    if message:
+                        heard_at, asked_at = now, None
+                    elif asked_at is None and now - heard_at > patience_s:
+                        messages.ping()
+                        asked_at = now
+                    elif asked_at is not None and now - asked_at > patience_s:
+                        # Nothing tells of a machine that vanished, or of a router that forgot the connection.
+                        raise store_error(TimeoutError(), self.address, waited_s=now - asked_at)
                     yield str(message["data"]) if message and message["type"] == "message" else ""
             finally:
                 messages.close()
@@ -108,11 +120,6 @@ class RedisDoor:
     def _binary(self) -> redis.Redis:
         return _client(self.address, decodes=False)
 
-    @cached_property
-    def _patient(self) -> redis.Redis:
-        # A listener that hears nothing for long must notice a dead connection, so it pings in between.
-        return _client(self.address, health_check_s=5)
-
     def now(self) -> datetime:
         """Return Redis' own time (TIME)."""
         seconds, microseconds = self.ask("TIME")
@@ -120,7 +127,7 @@ class RedisDoor:
 
     def close(self) -> None:
         """Close the connections; the next call would make a new one."""
-        for client in (self._client, self.__dict__.get("_binary"), self.__dict__.get("_patient")):
+        for client in (self._client, self.__dict__.get("_binary")):
             if client is not None:
                 client.close()
 
@@ -139,7 +146,7 @@ def _source(script: str) -> str:
     return text if included is None else f"{_source(included[1])}\n{text}"
 
 
-def _client(address: RedisAddress, *, decodes: bool = True, health_check_s: float = 0) -> redis.Redis:
+def _client(address: RedisAddress, *, decodes: bool = True) -> redis.Redis:
     options: dict[str, Any] = {
         "db": address.db,
         "username": address.username,
@@ -149,7 +156,6 @@ def _client(address: RedisAddress, *, decodes: bool = True, health_check_s: floa
         "retry": Retry(NoBackoff(), 0),
         "protocol": 2,
         "decode_responses": decodes,
-        "health_check_interval": health_check_s,
         # A body that is no UTF-8 must come through, so that the wire format refuses it by name.
         "encoding_errors": "replace",
     }
