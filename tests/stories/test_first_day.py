@@ -98,15 +98,25 @@ def test_a_deploy_of_the_same_tree_changes_nothing(laptop: Desk, deployed: Any) 
     assert {node["step"] for node in again["nodes"]} == {"held"}
 
 
-def test_a_schedule_tells_where_each_job_went(laptop: Desk, deployed: Any, shop: ShopSite) -> None:
+def test_a_schedule_tells_of_jobs_that_the_nodes_then_take(laptop: Desk, deployed: Any, shop: ShopSite) -> None:
     scheduled = laptop.json("schedule", "prices", "-a", f"site={shop.url}", "-a", "limit=1", "--workers", "3")
     assert list(scheduled) == ["jobs"]
-    assert sorted(job["node"] for job in scheduled["jobs"]) == NODES
     for job in scheduled["jobs"]:
         assert list(job) == ["id", "project", "spider", "version", "node", "state"]
         assert (job["project"], job["spider"]) == ("shop", "prices")
         assert job["version"] == deployed["version"]
-        assert job["state"] == "pending"
+        assert (job["state"], job["node"]) == ("pending", None)
+    ids = {job["id"] for job in scheduled["jobs"]}
+
+    def ended() -> list[Any]:
+        rows = [row for row in laptop.json("jobs") if row["id"] in ids]
+        return rows if {row["state"] for row in rows} <= {"finished", "failed", "lost"} else []
+
+    rows = wait_until(ended, deadline_s=60, what="all three jobs to end")
+    assert len(rows) == 3
+    for row in rows:
+        assert (row["state"], row["exit_code"], row["attempt"]) == ("finished", 0, 1)
+        assert row["node"] in NODES
 
 
 def test_a_job_that_was_waited_for_is_told_in_full(crawled: dict[str, Any], deployed: Any, shop: ShopSite) -> None:
@@ -127,6 +137,11 @@ def test_a_job_that_was_waited_for_is_told_in_full(crawled: dict[str, Any], depl
         "pages",
         "items",
         "errors",
+        "attempt",
+        "exit_code",
+        "signal",
+        "token",
+        "reason",
     ]
     assert (crawled["project"], crawled["spider"], crawled["version"]) == ("shop", "prices", deployed["version"])
     assert (crawled["state"], crawled["finish_reason"]) == ("finished", "finished")
@@ -140,12 +155,16 @@ def test_a_job_that_was_waited_for_is_told_in_full(crawled: dict[str, Any], depl
     assert crawled["pages"] > 0
     assert crawled["items"] == len(shop.expected_prices())
     assert crawled["errors"] == 0
+    assert (crawled["attempt"], crawled["exit_code"], crawled["signal"]) == (1, 0, None)
+    assert crawled["reason"] == "finished"
 
 
 def test_jobs_lists_the_same_job(laptop: Desk, crawled: dict[str, Any]) -> None:
     listed = laptop.json("jobs", "list")
     assert crawled in listed
-    assert laptop.json("jobs", "show", crawled["id"][:8]) == crawled
+    shown = laptop.json("jobs", "show", crawled["id"][:8])
+    assert {name: shown[name] for name in crawled} == crawled
+    assert shown["scheduled_by"]
     assert laptop.run("jobs", "--output", "jsonl").jsonl() == laptop.json("jobs")
 
 
@@ -171,12 +190,13 @@ def test_status_shows_the_whole_cluster(laptop: Desk, deployed: Any, crawled: di
     assert [node["name"] for node in status["nodes"]] == NODES
     for node in status["nodes"]:
         assert {"name", "address", "state", "kind", "slots", "pending", "running", "finished", "projects"} <= set(node)
-        assert (node["state"], node["kind"], node["slots"]) == ("live", "stock", 2)
+        assert (node["state"], node["kind"], node["slots"]) == ("live", "node", 2)
         assert re.fullmatch(r"127\.0\.0\.1:\d+", node["address"])
-        assert (node["pending"], node["running"]) == (0, 0)
+        # What waits, waits in the queue, which is no node's own.
+        assert (node["pending"], node["running"]) == (None, 0)
         assert node["projects"] == {"shop": [deployed["version"]]}
-    assert status["jobs"] == {"pending": 0, "running": 0, "finished": sum(n["finished"] for n in status["nodes"])}
-    assert status["jobs"]["finished"] >= 1
+    assert list(status["jobs"]) == ["pending", "running", "finished"]
+    assert (status["jobs"]["pending"], status["jobs"]["running"]) == (0, 0)
     assert status["attention"] == []
 
 
