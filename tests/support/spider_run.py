@@ -45,24 +45,30 @@ class Pages(scrapy.Spider):
 
     async def start(self):
         Path("started").touch()
-        for number in range(int(getattr(self, "count", 3))):
-            yield scrapy.Request(f"{self.site}/{number}")
+        self.count = int(getattr(self, "count", 3))
+        for number in range(min(self.count, 20)):
+            yield self.page(number)
 
-    def parse(self, response):
+    def page(self, number):
+        return scrapy.Request(f"{self.site}/{number}", cb_kwargs={"number": number})
+
+    def parse(self, response, number):
         yield {"url": response.url}
+        if number + 20 < self.count:
+            yield self.page(number + 20)
 
 
 class Raises(Pages):
     name = "raises"
 
-    def parse(self, response):
+    def parse(self, response, number):
         raise ValueError("no such thing")
 
 
 class Exits(Pages):
     name = "exits"
 
-    def parse(self, response):
+    def parse(self, response, number):
         sys.exit(7)
 
 
@@ -77,7 +83,7 @@ class ExitsAtOnce(scrapy.Spider):
 class Busy(Pages):
     name = "busy"
 
-    def parse(self, response):
+    def parse(self, response, number):
         Path("busy").touch()
         while True:
             pass
@@ -86,10 +92,10 @@ class Busy(Pages):
 class Parent(Pages):
     name = "parent"
 
-    def parse(self, response):
+    def parse(self, response, number):
         child = subprocess.Popen(["sleep", "300"])
         Path("child").write_text(str(child.pid))
-        yield {"child": child.pid}
+        child.wait()
 """
 
 

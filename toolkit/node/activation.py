@@ -1,6 +1,7 @@
 """Makes a project's egg importable in a spider process, as Scrapyd's runner does, without the cost of pkg_resources.
 
 Only the plain case is done here: an egg in a file with its settings named in `EGG-INFO`. Any other is Scrapyd's own.
+What a project misses: importing pkg_resources also opens the libraries that setuptools carries for itself.
 """
 
 from __future__ import annotations
@@ -56,8 +57,9 @@ def activate(egg: Path) -> bool:
     # An egg whose folder is on the path goes before that folder: a case that Scrapyd's own way knows all about.
     if settings is None or any(_is_same_folder(entry, egg.parent) for entry in sys.path):
         return False
-    if str(egg) not in sys.path:
-        sys.path.append(str(egg))
+    path = str(egg.resolve())
+    if path not in sys.path:
+        sys.path.append(path)
     os.environ.setdefault(_SETTINGS_VARIABLE, settings)
     return True
 
