@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from toolkit.model.errors import StoreUnreadableError
+from toolkit.model.errors import StoreUnreadableError, UsageError
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, LineName, NodeName, ProjectName, SpiderName, Token, VersionName
 from toolkit.model.queue import Ending, Progress, Wish, line_name, place_of
@@ -21,6 +21,7 @@ from toolkit.store.envelope import read, write
 from toolkit.store.fields import Fields
 from toolkit.store.ordering import microseconds
 
+_DIGITS = 14
 _COUNTS = ("pages", "items", "errors", "retries", "bytes")
 
 
@@ -57,13 +58,23 @@ def write_facts(job: Job) -> str:
 
     Raises:
         ValueError: it has no version, so no line.
+        UsageError: a name in it is no Unicode, which would keep the queue's scripts from reading it.
 
     """
+    _check_names(job)
     facts = _facts(job)
     # More digits would be lost at the first change: Redis' JSON keeps 14.
     times: dict[str, Any] = {name: math.floor(facts[name]) for name in ("scheduled_ms", "due_ms") if name in facts}
     extra = {"line": line_of(job), "place": place_of(job.on), "same": likeness(job), "priority": priority_of(job)}
     return write(_known({**facts, **times, **extra, "attempt": 0, "attempts": job.attempts or 1}))
+
+
+def _check_names(job: Job) -> None:
+    for name in (job.project, job.spider, job.version, job.scheduled_by):
+        try:
+            (name or "").encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"job {job.id} cannot be queued: {name!r} is no Unicode text") from None
 
 
 def write_order(job: Job) -> str:
@@ -232,5 +243,13 @@ def _counts(fields: Fields) -> dict[str, Any]:
 
 
 def _told(progress: Progress) -> dict[str, Any]:
-    counts = {name: getattr(progress, name) for name in (*_COUNTS, "pages_per_minute", "memory_mb")}
-    return counts | ({} if progress.finish_reason is None else {"finish_reason": progress.finish_reason})
+    numbers = {name: getattr(progress, name) for name in (*_COUNTS, "pages_per_minute", "memory_mb")}
+    told: dict[str, Any] = {name: number if _is_kept(number) else None for name, number in numbers.items()}
+    reason = progress.finish_reason
+    # Half a character, which a spider may well say, is nothing that a script could read again.
+    return told if reason is None else told | {"finish_reason": reason.encode(errors="replace").decode()}
+
+
+def _is_kept(number: float | None) -> bool:
+    """Tell whether Redis' JSON gives the number back as it is: no infinity, and 14 digits at most."""
+    return number is not None and abs(number) < 10**_DIGITS
