@@ -74,6 +74,15 @@ def test_the_sample_names_every_component_that_the_plug_in_insists_on(folder: Pa
     assert COMPONENTS.items() <= read.items()
 
 
+def test_the_sample_names_every_endpoint_of_the_plug_in_and_every_one_of_scrapyd(folder: Path) -> None:
+    services = read_back(folder, render({}, crawlctl={}))["services"]
+    # Imported here, since it needs Scrapyd.
+    from toolkit.node import webservice  # noqa: PLC0415 - see above
+
+    assert {path.rpartition(".")[2] for path in services.values()} == set(webservice.__all__)
+    assert set(services) == {*read_back(folder, "")["services"], "crawlctl.json"}
+
+
 @pytest.mark.parametrize("section", ["scrapyd", "services"])
 def test_every_part_of_a_node_that_the_sample_names_is_there(folder: Path, section: str) -> None:
     for path in read_back(folder, render({}, crawlctl={}))[section].values():
