@@ -57,7 +57,7 @@ def test_the_job_of_a_dead_node_runs_elsewhere_within_the_lease_and_two_seconds(
     nodes: list[PluginNode], store: Store
 ) -> None:
     shared_of(store).queue.add([a_node_job("orphan", args={"sleep_s": "2"})])
-    first = wait_until(lambda: runner_of(nodes, "orphan"), deadline_s=SOON_S, what="the job to run")
+    first = wait_runs(nodes, "orphan")
     other = next(node for node in nodes if node is not first)
 
     first.kill()
@@ -72,7 +72,7 @@ def test_the_job_of_a_dead_node_runs_elsewhere_within_the_lease_and_two_seconds(
 
 def test_a_job_without_attempts_left_is_lost_with_its_node(nodes: list[PluginNode], store: Store) -> None:
     shared_of(store).queue.add([a_node_job("once", args={"sleep_s": "60"}, attempts=1)])
-    first = wait_until(lambda: runner_of(nodes, "once"), deadline_s=SOON_S, what="the job to run")
+    first = wait_runs(nodes, "once")
 
     first.kill()
     job = ended(store, "once")
@@ -83,7 +83,7 @@ def test_a_job_without_attempts_left_is_lost_with_its_node(nodes: list[PluginNod
 
 def test_a_node_that_was_cut_off_stops_what_runs_elsewhere_now(nodes: list[PluginNode], store: Store) -> None:
     shared_of(store).queue.add([a_node_job("split", args={"sleep_s": "25"})])
-    first = wait_until(lambda: runner_of(nodes, "split"), deadline_s=SOON_S, what="the job to run")
+    first = wait_runs(nodes, "split")
     other = next(node for node in nodes if node is not first)
     process = first.process_of("split")
     assert process is not None
@@ -108,7 +108,7 @@ def test_everything_goes_on_by_itself_after_redis_was_away(
     jobs = [a_node_job("over", args={"sleep_s": "12"}), a_node_job("within", args={"sleep_s": "1"})]
     shared_of(store).queue.add(jobs)
     for job in jobs:
-        wait_until(lambda job=job: runner_of(nodes, job.id), deadline_s=SOON_S, what=f"{job.id} to run")
+        wait_runs(nodes, job.id)
     within = next(process for node in nodes if (process := node.process_of("within")))
 
     with away(redis_server):
@@ -123,6 +123,10 @@ def test_everything_goes_on_by_itself_after_redis_was_away(
     assert ended(store, "afterwards").state is JobState.FINISHED
     for node in nodes:
         assert node.log_text().count("Waiting for Redis") <= 2
+
+
+def wait_runs(nodes: list[PluginNode], job_id: str) -> PluginNode:
+    return wait_until(lambda: runner_of(nodes, job_id), deadline_s=SOON_S, what=f"{job_id} to run")
 
 
 def runner_of(nodes: list[PluginNode], job_id: str) -> PluginNode | None:

@@ -18,6 +18,7 @@ from support.waiting import wait_until
 
 from toolkit.model.jobs import JobState
 from toolkit.model.names import DEFAULT_CLUSTER, JobId, NodeName
+from toolkit.runs.registration import Registered
 from toolkit.store.interfaces import Store
 from toolkit.store.keys import Keys
 
@@ -62,7 +63,7 @@ def test_spiders_go_on_over_a_restart_of_scrapyd_and_their_end_is_recorded(
     node = nodes[0]
     job_id = f"adopted-{how}"
     shared_of(store).queue.add([a_node_job(job_id, args={"sleep_s": "4"}, on=ON_1)])
-    process = wait_until(lambda: node.process_of(job_id), deadline_s=SOON_S, what="the job to run")
+    process = wait_runs(node, job_id)
 
     node.stop(spiders=False) if how == "term" else node.kill(spiders=False)
     node.start()
@@ -78,16 +79,16 @@ def test_adopted_spiders_count_as_taken_slots(nodes: list[PluginNode], store: St
     jobs = [a_node_job(f"slot-{n}", args={"sleep_s": "5"}, on=ON_1) for n in range(2)]
     shared_of(store).queue.add(jobs)
     for job in jobs:
-        wait_until(lambda job=job: node.process_of(job.id), deadline_s=SOON_S, what=f"{job.id} to run")
+        wait_runs(node, job.id)
 
     node.kill(spiders=False)
     node.start()
     shared_of(store).queue.add([a_node_job("slot-waits", on=ON_1)])
 
-    first = min(ended(store, job.id).ended_at or 0 for job in jobs)  # type: ignore[type-var]
+    ends = [ended_at for job in jobs if (ended_at := ended(store, job.id).ended_at)]
     waited = ended(store, "slot-waits")
     assert waited.started_at is not None
-    assert waited.started_at >= first  # type: ignore[operator]
+    assert waited.started_at >= min(ends)
 
 
 def test_a_spider_that_died_while_scrapyd_was_away_is_told_with_what_it_said_last(
@@ -98,10 +99,8 @@ def test_a_spider_that_died_while_scrapyd_was_away_is_told_with_what_it_said_las
         [a_node_job("unseen", args={"sleep_s": "1"}, on=ON_1), a_node_job("vanished", args={"sleep_s": "60"}, on=ON_1)]
     )
     for job_id in ("unseen", "vanished"):
-        wait_until(lambda job_id=job_id: node.process_of(job_id), deadline_s=SOON_S, what=f"{job_id} to run")
-    unseen, vanished = node.process_of("unseen"), node.process_of("vanished")
-    assert unseen is not None
-    assert vanished is not None
+        wait_runs(node, job_id)
+    unseen, vanished = wait_runs(node, "unseen"), wait_runs(node, "vanished")
 
     node.kill(spiders=False)
     os.kill(vanished.pid, signal.SIGKILL)
@@ -147,6 +146,10 @@ def test_a_node_that_is_stopped_in_order_says_goodbye(
 
         assert client.zscore(room, "node-1") is None
     assert "Traceback" not in nodes[0].log_text()
+
+
+def wait_runs(node: PluginNode, job_id: str) -> Registered:
+    return wait_until(lambda: node.process_of(job_id), deadline_s=SOON_S, what=f"{job_id} to run")
 
 
 def shows(node: PluginNode, job_id: str, pid: int) -> bool:

@@ -144,7 +144,7 @@ def test_what_a_finished_spider_leaves_behind_ends_with_it(
     shared_of(store).queue.add([a_node_job("leaves", "leaves", args={"pids": str(pids_file)})])
 
     assert ended(store, "leaves").state is JobState.FINISHED
-    (child,) = pids_of(pids_file, 1) or ()
+    (child,) = wait_until(lambda: pids_of(pids_file, 1), deadline_s=SOON_S, what="its child")
     wait_until(lambda: not psutil.pid_exists(child), deadline_s=SOON_S, what="its child to be gone")
 
 

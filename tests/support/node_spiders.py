@@ -129,6 +129,4 @@ def ended(store: Store, job_id: str, *, within_s: float = SOON_S) -> Job:
         job = store.jobs.get(JobId(job_id))
         return job if job is not None and job.state.is_final else None
 
-    found = wait_until(final, deadline_s=within_s, what=f"{job_id} to end")
-    assert found is not None
-    return found
+    return wait_until(final, deadline_s=within_s, what=f"{job_id} to end")

@@ -150,9 +150,7 @@ class PluginNode(ScrapydNode):
             found = self.record(shared)
             return found if found and found.state is NodeState.LIVE and found.report.unfit is None else None
 
-        found = wait_until(is_there, deadline_s=REGISTERED_WITHIN_S, what=f"{self.name} to register")
-        assert found is not None
-        return found
+        return wait_until(is_there, deadline_s=REGISTERED_WITHIN_S, what=f"{self.name} to register")
 
     def wait_ready(self, store: Store, version: str) -> None:
         """Wait until the node is live, fit, idle, and known to hold the version of any project."""

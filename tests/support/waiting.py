@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], *, deadline_s: float, what: str, pause_s: float = 0.02) -> T:
+def wait_until(condition: Callable[[], T | None], *, deadline_s: float, what: str, pause_s: float = 0.02) -> T:
     """Return the condition's first truthy value, asked for every `pause_s` seconds.
 
     Raises:

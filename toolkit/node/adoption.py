@@ -79,9 +79,10 @@ def gather(folder: RunFolder, claim: Claim, *, seen: Exit | None, is_node_going:
     )
 
 
-def was_never_begun(folder: RunFolder, seen: Exit | None) -> bool:
-    """Tell whether a process that is gone found the job taken back, and so did nothing."""
-    return seen is not None and seen.exit_code == NOT_OURS and folder.read(EXIT) is None
+def was_never_begun(folder: RunFolder, pid: int | None, seen: Exit | None) -> bool:
+    """Tell whether a process that is gone could not register as the one that runs the job, and so did nothing."""
+    its_process = registered(folder)
+    return seen is not None and seen.exit_code == NOT_OURS and (its_process is None or its_process.pid != pid)
 
 
 def stop_cause(folder: RunFolder) -> Cause | None:

@@ -51,7 +51,7 @@ class Delivery:
         self._clock = clock
         self._open: dict[Token, Parcel] = {}
         self._under_way: set[Token] = set()
-        self._taken: dict[Token, Parcel] = {}
+        self._taken: dict[Token, tuple[float, Parcel]] = {}
 
     def send(self, parcel: Parcel, *, after: Deferred[None] | None = None) -> None:
         """Take over an outcome: from here on it is told until it is heard, also by a later Scrapyd.
@@ -73,7 +73,7 @@ class Delivery:
 
     def tell_again(self, job_ids: Sequence[JobId]) -> None:
         """Tell what the queue took once and does not know any more."""
-        for parcel in [each for each in self._taken.values() if each.claim.job_id in job_ids]:
+        for parcel in [each for _, each in self._taken.values() if each.claim.job_id in job_ids]:
             _log.warn("The queue has forgotten how {job} ended: telling it again", job=parcel.claim.job_id)
             self._open[parcel.claim.token] = parcel
             self._try(parcel)
@@ -85,8 +85,8 @@ class Delivery:
     def taken(self) -> list[tuple[JobId, Token]]:
         """Return what was heard lately."""
         oldest = self._clock() - REMEMBERED_LEASES * self._member.settings.lease_s
-        self._taken = {token: each for token, each in self._taken.items() if each.ended_at > oldest}
-        return [(each.claim.job_id, each.claim.token) for each in self._taken.values()]
+        self._taken = {token: known for token, known in self._taken.items() if known[0] > oldest}
+        return [(each.claim.job_id, each.claim.token) for _, each in self._taken.values()]
 
     def _try(self, parcel: Parcel) -> None:
         token = parcel.claim.token
@@ -104,7 +104,7 @@ class Delivery:
         if parcel.folder is not None:
             parcel.folder.remove()
         if parcel.ending is not None and state is not None:
-            self._taken[token] = replace(parcel, folder=None, ended_at=max(parcel.ended_at, self._clock()))
+            self._taken[token] = (self._clock(), replace(parcel, folder=None))
             _log.info("Job {job}: {state}, {why}", job=parcel.claim.job_id, state=state.value, why=parcel.ending.reason)
 
     def _unheard(self, failure: object, parcel: Parcel) -> None:

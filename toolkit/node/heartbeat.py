@@ -105,11 +105,14 @@ class Heartbeat(MultiService):
             self._is_wanted = True
             return
         self._is_beating, self._is_wanted = True, False
-        asked, work = self._question()
-        answered: Deferred[Any] = self._member.ask(work)
-        answered.addCallbacks(lambda answer: self._heard(answer, asked), self._unheard)
+        answered: Deferred[Any] = Deferred.fromCoroutine(self._ask())
+        answered.addErrback(self._unheard)
         answered.addErrback(lambda failure: _log.failure("The heartbeat's answer could not be heeded", failure=failure))
         answered.addBoth(lambda _: self._beaten())
+
+    async def _ask(self) -> None:
+        asked, work = self._question()
+        self._heard(await self._member.ask(work), asked)
 
     def _question(self) -> tuple[dict[JobId, Token], Callable[[Shared], BeatAnswer]]:
         """Return which claims are asked about, and what asks; what spiders report is read in the thread."""

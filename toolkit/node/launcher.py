@@ -16,6 +16,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from toolkit.model.errors import CrawlctlError
 from toolkit.model.jobs import JobState
 from toolkit.model.names import JobId, Token
 from toolkit.model.queue import Claimed, Ending, Wish
@@ -63,12 +64,10 @@ class LeasedLauncher(Service):
             runner=self.runner,
             log_system="Launcher",
         )
-        for each in adoption.survey(self.membership.home.runs, now=time.time()):
-            if isinstance(each, Parcel):
-                self.delivery.send(each)
-            else:
-                self._adopt(each)
-        self._offer_slots()
+        try:
+            self._take_over()
+        finally:
+            self._offer_slots()
 
     def stopService(self) -> None:  # noqa: N802 - Twisted's name
         """Take nothing more. The spiders go on, and the next Scrapyd adopts them if it comes within the lease."""
@@ -108,6 +107,13 @@ class LeasedLauncher(Service):
         """Let every spider know that its node lives."""
         for run in list(self.processes.values()):
             run.touch()
+
+    def _take_over(self) -> None:
+        for each in adoption.survey(self.membership.home.runs, now=time.time()):
+            if isinstance(each, Parcel):
+                self.delivery.send(each)
+            else:
+                self._adopt(each)
 
     def _tokens(self) -> list[Token]:
         return [run.claim.token for run in self.processes.values()] + [each.token for each in self.delivery.held()]
@@ -177,7 +183,8 @@ class LeasedLauncher(Service):
             return
         told = self.membership.ask(lambda shared: shared.queue.started(claim.job_id, claim.token, pid=pid))
         run.was_told = Deferred()
-        told.addCallbacks(self._start_heard, lambda _: None, callbackArgs=(run,))
+        told.addCallback(self._start_heard, run)
+        told.addErrback(_note)
         was_told = run.was_told
         told.addBoth(lambda _: was_told.callback(None))
 
@@ -202,7 +209,7 @@ class LeasedLauncher(Service):
             run.folder.remove()
             return
         now = time.time()
-        if adoption.was_never_begun(run.folder, run.exit):
+        if adoption.was_never_begun(run.folder, run.pid, run.exit):
             self.delivery.send(Parcel(run.claim, ended_at=now, folder=run.folder), after=run.was_told)
             self.app.getComponent(IPoller).rest(REST_S)
             return
@@ -210,3 +217,9 @@ class LeasedLauncher(Service):
         self.delivery.send(
             Parcel(run.claim, ended_at=now, ending=judge(evidence), folder=run.folder), after=run.was_told
         )
+
+
+def _note(failure: Failure) -> None:
+    """Leave an unreachable Redis to the heartbeat: the start is told again after the next one."""
+    if not isinstance(failure.value, CrawlctlError):
+        _log.failure("A start could not be told", failure=failure)

@@ -80,7 +80,7 @@ class ClaimingPoller:
         if not self._free or self.membership.unready is not None or time.monotonic() < self._rests_until:
             return
         self._round = Deferred.fromCoroutine(self._take_jobs())
-        self._round.addErrback(lambda failure: _log.failure("Claiming failed", failure=failure))
+        self._round.addErrback(self._failed)
         self._round.addBoth(self._ended)
 
     def rest(self, seconds: float) -> None:
@@ -116,22 +116,28 @@ class ClaimingPoller:
                 return
             self._must_reconcile = False
             if isinstance(answer, Claimed):
-                self._hand_over(answer)
+                await self._hand_over(answer)
             elif not self._is_wanted:
                 if answer.again_s is not None:
                     self._look_in(answer.again_s)
                 return
 
-    def _hand_over(self, claimed: Claimed) -> None:
+    async def _hand_over(self, claimed: Claimed) -> None:
         if self._free and self.membership.unready is None:
             self._free.popleft().callback(claimed)
             return
         # The slot went, or Scrapyd is stopping, while the claim was under way.
         job_id, token = claimed.job.id, claimed.token
-        given = self.membership.ask(
-            lambda shared: shared.queue.give_back(job_id, token, reason="its node was stopping")
-        )
-        given.addErrback(lambda _: setattr(self, "_must_reconcile", True))
+        try:
+            await self.membership.ask(
+                lambda shared: shared.queue.give_back(job_id, token, reason="its node was stopping")
+            )
+        except CrawlctlError:
+            self._must_reconcile = True
+
+    def _failed(self, failure: Any) -> None:
+        self._must_reconcile = True
+        _log.failure("Claiming failed", failure=failure)
 
     def _say_unfit(self, why: str) -> None:
         if not self._is_unfit:

@@ -50,8 +50,12 @@ def folder_for(runs: Path, claim: Claim) -> RunFolder:
             break
         except FileExistsError:
             number += 1
-    folder.write(CLAIM, claim.written())
-    folder.touch_alive()
+    try:
+        folder.write(CLAIM, claim.written())
+        folder.touch_alive()
+    except OSError:
+        folder.remove()
+        raise
     return folder
 
 

@@ -1,0 +1,138 @@
+"""Outcomes on their way to a queue that is away, forgets, or has given the job to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, fail, succeed
+
+from toolkit.model.errors import StoreUnreachableError
+from toolkit.model.jobs import JobState
+from toolkit.model.names import JobId, ProjectName, SpiderName, Token, VersionName
+from toolkit.model.queue import Ending, Held
+from toolkit.node.claims import Claim
+from toolkit.node.delivery import Delivery, Parcel
+from toolkit.node.endings import read_ending
+from toolkit.runs.folder import ENDING, RunFolder
+
+CLAIM = Claim(
+    job_id=JobId("job-1"),
+    token=Token("7:node-1:life"),
+    project=ProjectName("shop"),
+    spider=SpiderName("books"),
+    version=VersionName("v1"),
+    attempt=1,
+    begun_at=0.0,
+    lease_s=10.0,
+)
+ENDED = Ending(JobState.FINISHED, "finished", exit_code=0)
+
+
+class Desk:
+    """A delivery whose queue answers, or fails, as told; the clock is ours."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.trouble: Exception | None = None
+        self.answer: JobState | None = JobState.FINISHED
+        self.told: list[tuple[str, float]] = []
+        member = SimpleNamespace(settings=SimpleNamespace(lease_s=10.0), ask=self._ask)
+        self.delivery = Delivery(member, clock=lambda: self.now)  # type: ignore[arg-type]
+
+    def _ask(self, work: Callable[[Any], Any]) -> Deferred[Any]:
+        if self.trouble is not None:
+            return fail(self.trouble)
+        return succeed(work(SimpleNamespace(queue=self)))
+
+    def finish(self, job_id: JobId, token: Token, ending: Ending) -> JobState | None:
+        assert token == CLAIM.token
+        self.told.append((f"{job_id} {ending.state}", ending.ago_s))
+        return self.answer
+
+    def give_back(self, job_id: JobId, token: Token, *, reason: str) -> bool:
+        assert token == CLAIM.token
+        self.told.append((f"{job_id} back: {reason}", 0.0))
+        return True
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    path = tmp_path / "job-1~1"
+    path.mkdir()
+    return RunFolder(path)
+
+
+def test_an_outcome_is_told_and_its_folder_removed(folder: RunFolder) -> None:
+    desk = Desk()
+    desk.delivery.send(Parcel(CLAIM, ended_at=990.0, ending=ENDED, folder=folder))
+
+    assert desk.told == [("job-1 finished", 10.0)]
+    assert not folder.path.exists()
+    assert desk.delivery.held() == []
+
+
+@pytest.mark.parametrize("trouble", [StoreUnreachableError("away"), ValueError("a bug")])
+def test_what_is_not_heard_is_kept_with_its_lease_and_told_again(folder: RunFolder, trouble: Exception) -> None:
+    desk = Desk()
+    desk.trouble = trouble
+    desk.delivery.send(Parcel(CLAIM, ended_at=990.0, ending=ENDED, folder=folder))
+    assert desk.delivery.held() == [Held(CLAIM.job_id, CLAIM.token)]
+    assert read_ending(folder.read(ENDING)) == (ENDED, 990.0)
+
+    desk.trouble, desk.now = None, 1050.0
+    desk.delivery.retry()
+
+    assert desk.told == [("job-1 finished", 60.0)]
+    assert not folder.path.exists()
+
+
+def test_the_start_is_told_before_the_end() -> None:
+    desk = Desk()
+    start: Deferred[None] = Deferred()
+    desk.delivery.send(Parcel(CLAIM, ended_at=990.0, ending=ENDED), after=start)
+    assert desk.told == []
+    assert desk.delivery.held() != []
+
+    start.callback(None)
+    assert desk.told == [("job-1 finished", 10.0)]
+
+
+def test_a_job_that_was_never_begun_goes_back() -> None:
+    desk = Desk()
+    desk.delivery.send(Parcel(CLAIM, ended_at=990.0))
+
+    assert desk.told == [("job-1 back: its process was never begun", 0.0)]
+    assert desk.delivery.taken() == []
+
+
+def test_an_outcome_that_is_no_longer_ours_to_tell_is_let_go(folder: RunFolder) -> None:
+    desk = Desk()
+    desk.answer = None
+    desk.delivery.send(Parcel(CLAIM, ended_at=990.0, ending=ENDED, folder=folder))
+
+    assert desk.delivery.held() == []
+    assert desk.delivery.taken() == []
+    assert not folder.path.exists()
+
+
+def test_what_a_queue_forgot_when_it_came_back_older_is_told_again_with_its_true_time() -> None:
+    desk = Desk()
+    desk.delivery.send(Parcel(CLAIM, ended_at=990.0, ending=ENDED))
+    assert desk.delivery.taken() == [(CLAIM.job_id, CLAIM.token)]
+
+    desk.now = 1020.0
+    desk.delivery.tell_again([CLAIM.job_id, JobId("other")])
+
+    assert desk.told == [("job-1 finished", 10.0), ("job-1 finished", 30.0)]
+
+
+def test_it_is_remembered_for_some_leases_only() -> None:
+    desk = Desk()
+    desk.delivery.send(Parcel(CLAIM, ended_at=990.0, ending=ENDED))
+    desk.now += 41.0
+
+    assert desk.delivery.taken() == []

@@ -1,0 +1,35 @@
+"""A node's folder: one identity for good, one process at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolkit.model.errors import ConfigurationError
+from toolkit.node.home import Home
+
+
+def test_the_identity_is_made_once_and_kept(tmp_path: Path) -> None:
+    first = Home(tmp_path / "node")
+    made = first.id
+    first.leave()
+
+    assert Home(tmp_path / "node").id == made
+    assert Home(tmp_path / "other").id != made
+
+
+def test_nobody_else_lives_there_meanwhile(tmp_path: Path) -> None:
+    first = Home(tmp_path)
+    with pytest.raises(ConfigurationError, match="another Scrapyd already lives in state_dir"):
+        Home(tmp_path)
+
+    first.leave()
+    assert Home(tmp_path).id == first.id
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(ConfigurationError, match="cannot be used"):
+        Home(tmp_path / "file" / "node")

@@ -1,0 +1,240 @@
+"""The poller on a queue that fails, lies and delays: it goes on, loses no slot, and keeps no job that nobody runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from scrapyd.config import Config
+from twisted.internet.defer import Deferred, fail, succeed
+
+from toolkit.model.errors import StoreUnreachableError
+from toolkit.model.jobs import Job, JobState
+from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, Token, VersionName
+from toolkit.model.nodes import NodeReport
+from toolkit.model.queue import Claimed, Line, NothingToClaim
+from toolkit.node import poller as module
+from toolkit.node.membership import membership
+from toolkit.node.poller import ClaimingPoller, fitting_lines
+
+SHOP, V1, V2 = ProjectName("shop"), VersionName("v1"), VersionName("v2")
+
+
+def claimed(number: int) -> Claimed:
+    job = Job(JobId(f"job-{number}"), SHOP, SpiderName("books"), JobState.STARTING)
+    return Claimed(job, Token(f"{number}:node-1:life"))
+
+
+class ScriptedQueue:
+    """Answers claims as it was told; an exception is raised."""
+
+    def __init__(self, *answers: object) -> None:
+        self.answers = list(answers)
+        self.claims = 0
+        self.reconciled: list[list[Token]] = []
+        self.given_back: list[JobId] = []
+
+    def lines(self) -> Sequence[Line]:
+        return ()
+
+    def reconcile(self, _: NodeReport, tokens: Sequence[Token]) -> dict[JobId, JobState]:
+        self.reconciled.append(list(tokens))
+        return {}
+
+    def claim(self, _: NodeReport, __: Sequence[str], *, running: int) -> object:
+        assert running >= 0
+        self.claims += 1
+        answer = self.answers.pop(0) if self.answers else NothingToClaim()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def give_back(self, job_id: JobId, _: Token, *, reason: str) -> bool:
+        assert reason
+        self.given_back.append(job_id)
+        return True
+
+
+class Bench:
+    """A poller whose queue is a script, whose threads answer at once or when told, and whose clock stands still."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *answers: object) -> None:
+        monkeypatch.chdir(folder)  # Scrapyd reads a scrapyd.conf that lies where it is started.
+        config = Config()
+        config.cp.add_section("crawlctl")
+        config.cp.set("crawlctl", "redis", "redis://nowhere:1/0")
+        for name, value in {"dbs_dir": folder / "dbs", "eggs_dir": folder / "eggs", "logs_dir": folder}.items():
+            config.cp.set("scrapyd", name, str(value))
+        for name in ("min_disk_mb", "min_memory_mb"):
+            config.cp.set("crawlctl", name, "0")
+        self.queue = ScriptedQueue(*answers)
+        self.timers: list[tuple[float, Callable[[], object]]] = []
+        self.waiting: list[Deferred[None]] = []
+        self.is_slow = False
+        self.member = membership(config)
+        self.member.unready = None
+        monkeypatch.setattr(self.member, "ask", self._ask)
+        monkeypatch.setattr(module, "later", self._later)
+        self.poller = ClaimingPoller(config)
+        self.taken: list[str] = []
+
+    def offer(self) -> Deferred[Any]:
+        return self.poller.next().addCallback(lambda given: self.taken.append(given.job.id))
+
+    def _ask(self, work: Callable[[Any], Any]) -> Deferred[Any]:
+        gate: Deferred[None] = succeed(None)
+        if self.is_slow:
+            gate = Deferred()
+            self.waiting.append(gate)
+        return gate.addCallback(lambda _: work(SimpleNamespace(queue=self.queue)))
+
+    def _later(self, seconds: float, work: Callable[[], object]) -> Any:
+        self.timers.append((seconds, work))
+        return SimpleNamespace(active=lambda: False, cancel=lambda: None)
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Bench]:
+    return lambda *answers: Bench(tmp_path, monkeypatch, *answers)
+
+
+def test_each_free_slot_gets_a_job(bench: Callable[..., Bench]) -> None:
+    it = bench(claimed(1), claimed(2), claimed(3))
+    it.offer()
+    it.offer()
+
+    assert it.taken == ["job-1", "job-2"]
+
+
+def test_nothing_is_claimed_without_a_free_slot(bench: Callable[..., Bench]) -> None:
+    it = bench(claimed(1))
+    it.poller.look()
+
+    assert it.queue.claims == 0
+
+
+def test_nothing_is_claimed_while_the_node_is_not_ready(bench: Callable[..., Bench]) -> None:
+    it = bench(claimed(1))
+    it.member.unready = "waits for Redis"
+    it.offer()
+    assert it.queue.claims == 0
+
+    it.member.unready = None
+    it.poller.look()
+    assert it.taken == ["job-1"]
+
+
+def test_a_wake_gives_the_waiting_slot_its_job(bench: Callable[..., Bench]) -> None:
+    it = bench(NothingToClaim())
+    it.offer()
+    assert it.taken == []
+
+    it.queue.answers.append(claimed(1))
+    it.poller.look()
+    assert it.taken == ["job-1"]
+
+
+def test_it_looks_again_when_the_queue_says_so(bench: Callable[..., Bench]) -> None:
+    it = bench(NothingToClaim(again_s=0.25), claimed(1))
+    it.offer()
+    ((seconds, look),) = it.timers
+    assert seconds == 0.25
+
+    look()
+    assert it.taken == ["job-1"]
+
+
+def test_a_wake_during_a_claim_is_not_lost(bench: Callable[..., Bench]) -> None:
+    it = bench(NothingToClaim(), claimed(1))
+    it.is_slow = True
+    it.offer()
+    it.poller.look()
+    it.waiting.pop(0).callback(None)
+    it.waiting.pop(0).callback(None)
+
+    assert it.taken == ["job-1"]
+
+
+@pytest.mark.parametrize("error", [StoreUnreachableError("away"), ValueError("a bug"), KeyError("x")])
+def test_no_failure_ends_it_and_what_may_have_been_claimed_is_settled(
+    bench: Callable[..., Bench], error: Exception
+) -> None:
+    it = bench(NothingToClaim(), error, claimed(1))
+    it.offer()
+    assert it.queue.reconciled == [[]]
+    it.member.tokens = lambda: [Token("9:node-1:life")]
+    it.poller.look()
+    assert it.taken == []
+
+    it.poller.poll()
+
+    assert it.taken == ["job-1"]
+    assert it.queue.reconciled == [[], [Token("9:node-1:life")]]
+
+
+def test_a_job_that_comes_after_the_stop_goes_back(bench: Callable[..., Bench]) -> None:
+    it = bench(claimed(1))
+    it.is_slow = True
+    it.offer()
+    it.member.unready = "is stopping"
+    settled = it.poller.settle()
+    it.waiting.pop(0).callback(None)
+    assert not settled.called
+    it.waiting.pop(0).callback(None)
+
+    assert it.taken == []
+    assert it.queue.given_back == ["job-1"]
+    assert settled.called
+
+
+def test_a_job_that_comes_after_its_slot_was_withdrawn_goes_back(bench: Callable[..., Bench]) -> None:
+    it = bench(claimed(1))
+    it.is_slow = True
+    slot = it.offer()
+    slot.addErrback(lambda _: None)
+    slot.cancel()
+    it.waiting.pop(0).callback(None)
+    it.waiting.pop(0).callback(None)
+
+    assert it.queue.given_back == ["job-1"]
+
+
+def test_it_rests_when_the_node_could_not_start_what_it_took(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = bench(claimed(1))
+    it.poller.rest(10)
+    it.offer()
+    assert it.queue.claims == 0
+    ((seconds, look),) = it.timers
+    assert seconds == 10
+
+    monkeypatch.setattr(it.poller, "_rests_until", 0.0)
+    look()
+    assert it.taken == ["job-1"]
+
+
+def test_what_fails_to_take_a_job_does_not_end_it(bench: Callable[..., Bench]) -> None:
+    it = bench(claimed(1), claimed(2))
+    broken = it.poller.next().addCallback(lambda _: fail(ValueError("a bug")))
+    broken.addErrback(lambda _: None)
+    it.offer()
+
+    assert it.taken == ["job-2"]
+
+
+def test_a_node_takes_the_lines_of_what_it_holds() -> None:
+    node = NodeName("node-1")
+    spider = SpiderName("books")
+    lines = [
+        Line(SHOP, V1, spider),
+        Line(SHOP, V2, spider),
+        Line(ProjectName("news"), V1, spider),
+        Line(SHOP, V1, spider, "here", frozenset({node})),
+        Line(SHOP, V1, spider, "there", frozenset({NodeName("node-2")})),
+    ]
+
+    assert fitting_lines(lines, node=node, versions={SHOP: (V1,)}) == [lines[0].name, lines[3].name]
