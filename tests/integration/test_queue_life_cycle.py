@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
 
@@ -60,13 +61,24 @@ class LifeOfJobs(RuleBasedStateMachine):
         attempts=st.integers(1, 3),
         retries_failed=st.booleans(),
         is_held=st.sampled_from([False, False, True]),
+        is_delayed=st.sampled_from([False, False, True]),
         on=st.sampled_from([None, None, *NODES]),
     )
     def add(
-        self, *, spider: str, priority: float, attempts: int, retries_failed: bool, is_held: bool, on: str | None
+        self,
+        *,
+        spider: str,
+        priority: float,
+        attempts: int,
+        retries_failed: bool,
+        is_held: bool,
+        is_delayed: bool,
+        on: str | None,
     ) -> None:
         name = f"job-{len(self.jobs)}"
-        self.jobs[name] = Expected(name, spider, priority, self.tick(), attempts, retries_failed, is_held, on)
+        self.jobs[name] = Expected(
+            name, spider, priority, self.tick(), attempts, retries_failed, is_held, on, is_delayed
+        )
         job = a_pending_job(
             name,
             spider=spider,
@@ -74,13 +86,15 @@ class LifeOfJobs(RuleBasedStateMachine):
             attempts=attempts,
             retries_failed=retries_failed,
             is_held=is_held,
+            due_at=self.desk.store.now() + timedelta(days=1) if is_delayed else None,
             on=None if on is None else [on],
         )
         self.desk.queue.add([job])
 
     def takable(self) -> list[Expected]:
-        pending = [job for job in self.jobs.values() if job.state == PENDING and not job.is_held]
-        return sorted(pending, key=lambda job: job.order)
+        pending = [job for job in self.jobs.values() if job.state == PENDING]
+        free = (job for job in pending if not job.is_held and not job.is_delayed)
+        return sorted(free, key=lambda job: job.order)
 
     def busy(self, spider: str) -> int:
         return sum(job.is_active and job.spider == spider for job in self.jobs.values())
@@ -191,6 +205,7 @@ class LifeOfJobs(RuleBasedStateMachine):
         assert change([JobId(job.name)]) == ({job.name} if job.state == PENDING else set())
         if job.state == PENDING:
             job.is_held = is_held
+            job.is_delayed = job.is_delayed and is_held
 
     @precondition(lambda self: self.jobs)
     @rule(data=st.data(), priority=st.sampled_from(PRIORITIES))
@@ -246,6 +261,9 @@ class LifeOfJobs(RuleBasedStateMachine):
         counts = self.desk.queue.counts()
         assert counts["pending"] == states.count(PENDING)
         assert counts["held"] == sum(job.state == PENDING and job.is_held for job in self.jobs.values())
+        assert counts["delayed"] == sum(
+            job.state == PENDING and job.is_delayed and not job.is_held for job in self.jobs.values()
+        )
         assert counts["active"] == sum(job.is_active for job in self.jobs.values())
         assert counts["final"] == sum(state.is_final for state in states)
         assert counts["lost_day"] == states.count(JobState.LOST)

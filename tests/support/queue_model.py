@@ -22,6 +22,7 @@ class Expected:
     retries_failed: bool
     is_held: bool
     on: str | None
+    is_delayed: bool = False
     state: JobState = PENDING
     attempt: int = 0
     node: str | None = None
@@ -43,6 +44,7 @@ class Expected:
         """Lose the owner and become pending."""
         self.attempt -= 0 if is_counted else 1
         self.state, self.node, self.token, self.session = PENDING, None, None, None
+        self.is_delayed = False
         return self.state
 
     def ends(self, state: JobState) -> JobState:
@@ -61,11 +63,12 @@ def told(job: Job) -> tuple[object, ...]:
     """Return what the queue says of a job, as far as the model knows of it."""
     on = None if job.on is None else job.on[0]
     owner = (job.node, job.token) if job.state in ACTIVE else (None, None)
-    return job.state, job.priority, job.attempt, job.is_held, on, *owner, job.cancel_requested_at is not None
+    is_cancelled, is_delayed = job.cancel_requested_at is not None, job.due_at is not None
+    return job.state, job.priority, job.attempt, job.is_held, is_delayed, on, *owner, is_cancelled
 
 
 def wanted(job: Expected) -> tuple[object, ...]:
     """Return what the model says of a job, to be compared with `told`."""
     owner = (job.node, job.token) if job.is_active else (None, None)
     is_cancelled = job.is_cancel_wished or job.state == JobState.CANCELLED
-    return job.state, job.priority, job.attempt, job.is_held, job.on, *owner, is_cancelled
+    return job.state, job.priority, job.attempt, job.is_held, job.is_delayed, job.on, *owner, is_cancelled

@@ -43,9 +43,10 @@ for at = 2, #ARGV, EACH do
   gather("ZADD", unfinished, ARGV[at + 1], id)
   gather("ZADD", ids, 0, id)
   redis.call("HINCRBY", same, ARGV[at + 6], 1)
-  if due_ms and due_ms > now_ms then
+  local is_held = ARGV[at + 8] ~= ""
+  if not is_held and due_ms and due_ms > now_ms then
     gather("ZADD", delayed, due_ms, id)
-  elseif ARGV[at + 8] == "" then
+  elseif not is_held then
     gather("ZADD", line_prefix .. line, -tonumber(ARGV[at + 5]) * 1e12 + seq, id)
     redis.call("SADD", lines, line)
   end
