@@ -119,12 +119,13 @@ def deploy(
         revision = None if egg else source_revision(scrapy_project.root)
         cargo = _cargo(session, scrapy_project, built, version, tried)
     if dry_run:
-        outcomes = plan(nodes, session.store, cargo)
+        outcomes = plan(nodes, session.store, cargo, is_whole=on is None)
         session.printer.show(plan_view(cargo.project, cargo.version, cargo.digest, outcomes))
         _end_by(session, [outcome.error for outcome in outcomes.failed], len(outcomes), f"deploying {cargo.project}")
         return
     try:
-        result = _with_progress(session, nodes, cargo, revision=revision, keep_going=keep_going, steal=steal)
+        choices = {"keep_going": keep_going, "steal": steal, "is_whole": on is None}
+        result = _with_progress(session, nodes, cargo, revision=revision, **choices)
     except InterruptedDeployError as interrupted:
         session.printer.show(deploy_view(interrupted.result))
         session.printer.say(f"what had been brought was taken back; {cargo.project} is as it was before")
@@ -194,7 +195,7 @@ def rollback(
 
     name = _project_name(session, project)
     target = None if version is None else VersionName(version)
-    result = roll_back(session.nodes(on), session.store, name, to=target, steal=steal)
+    result = roll_back(session.nodes(on), session.store, name, to=target, steal=steal, is_whole=on is None)
     session.printer.show(deploy_view(result))
     _conclude(session, result, "rollback")
 
@@ -259,7 +260,14 @@ def _cargo(session: Session, project: ScrapyProject, egg: Egg, version: str | No
 
 
 def _with_progress(
-    session: Session, nodes: Nodes, cargo: Cargo, *, revision: str | None, keep_going: bool, steal: bool
+    session: Session,
+    nodes: Nodes,
+    cargo: Cargo,
+    *,
+    revision: str | None,
+    keep_going: bool,
+    steal: bool,
+    is_whole: bool,
 ) -> DeployResult:
     from toolkit.rollout.deploy import deploy as roll_out
     from toolkit.views.rollouts import steps_table
@@ -267,7 +275,8 @@ def _with_progress(
     steps: dict[NodeName, str] = {}
     done: dict[NodeName, NodeResult] = {}
     session.printer.say(f"{cargo.project} {cargo.version}: {len(cargo.spiders)} spider(s), {len(nodes)} node(s)")
-    with session.printer.live(lambda: steps_table(nodes.names, steps, done)):
+    # Nodes that only the registry knows follow those of the inventory, as they come.
+    with session.printer.live(lambda: steps_table([*dict.fromkeys([*nodes.names, *steps])], steps, done)):
         return roll_out(
             nodes,
             session.store,
@@ -275,6 +284,7 @@ def _with_progress(
             revision=revision,
             keep_going=keep_going,
             steal=steal,
+            is_whole=is_whole,
             on_step=steps.__setitem__,
             on_done=lambda result: done.__setitem__(result.node, result),
         )
@@ -283,8 +293,11 @@ def _with_progress(
 def _conclude(session: Session, result: DeployResult, what: str) -> None:
     """Say in one line what is true now, and end with the exit code that fits."""
     if not result.failed:
-        done = "made active" if result.is_changed else "active already, and held by every node: nothing changed"
-        session.printer.say(f"{result.project} {result.version} is {done}", style="green")
+        later = sum(not each.is_proven for each in result.results)
+        everywhere = "every node" if not later else "every node that lives"
+        done = "made active" if result.is_changed else f"active already, and held by {everywhere}: nothing changed"
+        more = f"; {later} lost node(s) install it when they are back" if later else ""
+        session.printer.say(f"{result.project} {result.version} is {done}{more}", style="green")
         return
     _end_by(session, list(result.errors), len(result.results), f"{what} of {result.project} {result.version}", result)
 

@@ -68,7 +68,11 @@ def steps_table(
 
 def plan_view(project: ProjectName, version: VersionName, digest: str, outcomes: Outcomes[str]) -> View:
     """Show what a deploy would do."""
-    words = {"hold": "nothing: it holds this version", "upload": "upload, read back, activate"}
+    words = {
+        "hold": "nothing: it holds this version",
+        "upload": "upload, read back, activate",
+        "later": "nothing now: it is lost, and installs it when it is back",
+    }
     nodes = [
         {"name": each.node, "ok": each.ok, "step": each.value, "error": str(each.error) if each.error else None}
         for each in outcomes
