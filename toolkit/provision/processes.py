@@ -222,17 +222,19 @@ def _end(family: list[Process], record: Path, *, grace_s: float, spared: str | N
 def _grown(family: list[Process], record: Path, spared: str | None) -> list[Process]:
     """Return the family with all descendants, and with whoever carries the record's mark, however it was orphaned."""
     psutil = load_psutil()
-    found = {process.pid: process for process in family}
+    known = set(family)
+    found: dict[int, Process] = {}
     parents: dict[Process, int] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if process.pid == os.getpid() or _is_gone(process):
                 continue
             environ = _environ_of(process)
+            # Looked at anew each time: a child has its parent's environment until its program is loaded.
             if spared is not None and spared in environ:
                 continue
             parents[process] = process.ppid()
-            if environ.get(MARK) == str(record):
+            if process in known or environ.get(MARK) == str(record):
                 found[process.pid] = process
     while more := {p.pid: p for p, parent in parents.items() if parent in found and p.pid not in found}:
         found |= more
