@@ -119,6 +119,25 @@ def test_a_spider_that_died_while_scrapyd_was_away_is_told_with_what_it_said_las
     assert ended(store, "vanished").state is JobState.CANCELLED
 
 
+def test_what_a_spider_that_died_while_scrapyd_was_away_has_left_behind_is_ended(
+    nodes: list[PluginNode], store: Store, tmp_path: Path
+) -> None:
+    node = nodes[0]
+    pids = tmp_path / "pids"
+    order = a_node_job("orphaned", "deaf", args={"pids": str(pids)}, on=ON_1, attempts=1)
+    shared_of(store).queue.add([order])
+    wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 2, deadline_s=SOON_S, what="the spider")
+    spider, child = map(int, pids.read_text().split())
+
+    node.kill(spiders=False)
+    os.kill(spider, signal.SIGKILL)
+    assert psutil.pid_exists(child)
+    node.start()
+
+    assert ended(store, "orphaned").state is JobState.LOST
+    wait_until(lambda: not psutil.pid_exists(child), deadline_s=5, what="the spider's child to be gone")
+
+
 def test_a_cancel_of_an_adopted_spider_ends_it(nodes: list[PluginNode], store: Store, tmp_path: Path) -> None:
     node = nodes[0]
     pids = tmp_path / "pids"

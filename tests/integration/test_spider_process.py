@@ -375,6 +375,23 @@ def test_a_spider_whose_node_is_gone_ends_gracefully_within_the_lease_and_a_litt
         assert "gave no sign of life for 3 s" in run.output()
 
 
+def test_a_spider_whose_node_is_gone_takes_what_it_started_with_it(tmp_path: Path, site: SlowSite) -> None:
+    source = "import subprocess\nfrom runs.spiders import Pages\n\n\nclass Two(Pages):\n    name = 'two'\n\n"
+    source += "    def parse(self, response, number):\n        if number == 0:\n"
+    source += "            child = subprocess.Popen(['sleep', '300'])\n"
+    source += "            open('child', 'w').write(str(child.pid))\n"
+    source += "        yield from super().parse(response, number)\n"
+    with SpiderRun(tmp_path, egg=runs_egg({"spiders/more.py": source}), claim={"lease_s": 2}) as run:
+        run.start("two", site=site.url, count=MANY)
+        beat_until(run, (tmp_path / "child").exists, what="the spider to have a child")
+        child = int(run.wait_for_file("child"))
+        start = start_of(child)
+        assert start is not None
+        assert run.wait(deadline_s=10) == 0
+        wait_until(lambda: not is_alive(child, start), deadline_s=5, what="its child to be gone")
+        assert run.exit == Exit(exit_code=0, node_was_lost=True)
+
+
 def test_a_spider_whose_node_lives_goes_on(tmp_path: Path, site: SlowSite) -> None:
     with SpiderRun(tmp_path, claim={"lease_s": 1}) as run:
         run.start("pages", site=site.url, count=MANY)

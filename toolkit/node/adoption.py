@@ -1,11 +1,12 @@
 """What an earlier Scrapyd of this node has left: which of its runs go on, which have ended, which were never begun.
 
-Decided from the run folders alone, before Redis is asked. Reading is here, acting is the launcher's.
+Decided from the run folders alone, before Redis is asked. When to act on it is the launcher's.
 """
 
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -64,6 +65,13 @@ def _look(folder: RunFolder, claim: Claim, *, now: float) -> Living | Parcel:
         return Living(claim, folder, its_process, stop_cause(folder))
     gathered = gather(folder, claim, seen=None, is_node_going=True)
     return Parcel(claim, ended_at=_ended_at(folder, now), ending=judge(gathered), folder=folder)
+
+
+def end_rest(folder: RunFolder) -> None:
+    """Kill what a process that is gone has left of its group: no Scrapyd was there to do it at its end."""
+    its_process = registered(folder)
+    if its_process is not None and not process.is_alive(its_process.pid, its_process.start):
+        process.signal_group(its_process.pid, its_process.start, signal.SIGKILL)
 
 
 def gather(folder: RunFolder, claim: Claim, *, seen: Exit | None, is_node_going: bool) -> Evidence:

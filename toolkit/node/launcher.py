@@ -111,6 +111,8 @@ class LeasedLauncher(Service):
     def _take_over(self) -> None:
         for each in adoption.survey(self.membership.home.runs, now=time.time()):
             if isinstance(each, Parcel):
+                if each.folder is not None:
+                    adoption.end_rest(each.folder)
                 self.delivery.send(each)
             else:
                 self._adopt(each)

@@ -14,6 +14,7 @@ from signal import SIGINT
 from typing import TYPE_CHECKING
 
 from toolkit.runs.folder import CLAIM, EXIT, RunFolder
+from toolkit.runs.process import kill_rest_of_own_group
 from toolkit.runs.registration import register
 from toolkit.runs.report import Exit, exit_of
 from toolkit.runs.watchdog import Watchdog, lease_of
@@ -90,6 +91,9 @@ class _LastWord:
         # Without the folder, or a free byte on the disk, there is nobody to tell.
         with contextlib.suppress(OSError):
             self._folder.write(EXIT, exit_of(exit_by(self.ended_by, node_was_lost=self._watchdog.node_was_lost)))
+        if self._watchdog.node_was_lost:
+            # Otherwise the node does this.
+            kill_rest_of_own_group()
 
 
 def exit_by(error: BaseException | None, *, node_was_lost: bool = False) -> Exit:

@@ -94,6 +94,17 @@ def signal_group(pid: int, start: str, number: int) -> bool:
     return seen.is_alive and _send_one(pid, start, number)
 
 
+def kill_rest_of_own_group() -> None:
+    """Send SIGKILL to what this process has started, as far as it stayed in the group that this process leads."""
+    me = os.getpid()
+    if os.getpgrp() != me:
+        return
+    for pid in group_members_left(me, start_of(me) or ""):
+        if pid != me:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
 def group_members_left(pid: int, start: str) -> tuple[int, ...]:
     """Return the living processes of the group that this process leads or led, itself included; empty proves it gone.
 
