@@ -16,7 +16,10 @@ from toolkit.model.names import JobId, NodeName, Token
 
 SLACK_S = 2.0
 """How much later than a lease a lost node's jobs may run again."""
+GRACE_SHARE = 0.8
+"""An outage of more than this share of a lease surely gives every node a full term afterwards."""
 _SETTLING_S = 1.5
+_SILENCING = frozenset({FaultKind.SCRAPYD_DIES, FaultKind.SCRAPYD_RESTARTS, FaultKind.MACHINE_FREEZES})
 _ITS_OWN_ENDS = frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELLED})
 
 
@@ -66,26 +69,29 @@ def judge(evidence: Evidence) -> Verdict:
     runs: dict[JobId, list[Run]] = defaultdict(list)
     for run in evidence.runs:
         runs[run.job].append(run)
-    nodes = {tenure.token: tenure.node for tenure in evidence.seen.tenures}
+    claims = {tenure.token: tenure for tenure in evidence.seen.tenures}
     for order in evidence.orders:
         job = evidence.jobs.get(order.id)
         if job is not None and job.state.is_final:
             verdict.broken += _problems(order, job, runs[order.id], evidence)
-        _check_runs(runs[order.id], nodes, losses, evidence, verdict)
+        _check_runs(runs[order.id], claims, losses, evidence, verdict)
     _check_requeues(evidence, verdict)
     _count_needless_losses(evidence, losses, verdict)
     return verdict
 
 
 def node_losses(evidence: Evidence) -> dict[NodeName, list[Span]]:
-    """Return when each node was lost to the others: its machine died, or it was silent for a lease with Redis there."""
+    """Return when each node was lost: its machine died, or it was away or silent for a lease with Redis there."""
     losses: dict[NodeName, list[Span]] = defaultdict(list)
     for hit in evidence.hits:
-        if hit.kind is FaultKind.MACHINE_DIES:
+        is_long = hit.span.end - hit.span.begin >= evidence.lease_s
+        if hit.kind is FaultKind.MACHINE_DIES or (hit.kind in _SILENCING and is_long):
             losses[NodeName(hit.target)].append(hit.span)
+    # After a shorter one there is no grace: who had been silent before it is lost in its time.
+    long_outages = [each for each in evidence.seen.outages if each.end - each.begin > evidence.lease_s * GRACE_SHARE]
     for node, beats in evidence.seen.beats.items():
         for begin, end in pairwise(beats):
-            if _silent_s(Span(begin, end), evidence.seen.outages) >= evidence.lease_s:
+            if _silent_s(Span(begin, end), long_outages) >= evidence.lease_s:
                 losses[node].append(Span(begin, end))
     return losses
 
@@ -148,39 +154,39 @@ def _was_touched(job_id: JobId, evidence: Evidence) -> bool:
 
 def _check_runs(
     runs: Sequence[Run],
-    nodes: Mapping[Token, NodeName],
+    claims: Mapping[Token, Tenure],
     losses: Mapping[NodeName, Sequence[Span]],
     evidence: Evidence,
     verdict: Verdict,
 ) -> None:
-    """See whether a job ran again only when its node was lost since it began."""
-    for one, other in pairwise(run for run in runs if run.is_whole):
+    """See whether a job ran again only when its node was lost since it was claimed."""
+
+    def claimed_at(run: Run) -> float:
+        # A process that stood still begins later than the one that took its job over.
+        claim = claims.get(run.token) if run.token else None
+        return claim.begin if claim else run.began_at
+
+    def was_lost(one: Run, other: Run) -> bool:
+        claim = claims.get(one.token) if one.token else None
+        spans = losses.get(claim.node, ()) if claim else ()
+        return any(span.overlaps(claimed_at(one), other.began_at) for span in spans)
+
+    in_order = sorted(runs, key=claimed_at)
+    for one, other in pairwise(run for run in in_order if run.is_whole):
         verdict.ran_twice += 1
-        if not _lost_between(one, other, nodes, losses):
+        if not was_lost(one, other):
             verdict.ran_twice_wrongly += 1
-            verdict.broken.append(f"{one.job} ran twice to its end ({_told(one, nodes)}, {_told(other, nodes)})")
+            verdict.broken.append(f"{one.job} ran twice to its end: {_told(one)}, {_told(other)}")
     killed = _killed(evidence)
-    for one, other in pairwise(runs):
+    for one, other in pairwise(in_order):
         was_its_own_doing = one.is_whole or one.failed_by_itself or one.pid in killed
-        if not was_its_own_doing and not _lost_between(one, other, nodes, losses):
+        if not was_its_own_doing and not was_lost(one, other):
             verdict.interrupted_wrongly += 1
-            verdict.broken.append(
-                f"{one.job} was begun again though its node was not lost ({_told(one, nodes)}, {_told(other, nodes)})"
-            )
+            verdict.broken.append(f"{one.job} was begun again, its node not lost: {_told(one)}, {_told(other)}")
 
 
-def _lost_between(
-    one: Run, other: Run, nodes: Mapping[Token, NodeName], losses: Mapping[NodeName, Sequence[Span]]
-) -> bool:
-    node = nodes.get(one.token) if one.token else None
-    if node is None:
-        return False
-    return any(span.overlaps(one.began_at, other.began_at) for span in losses.get(node, ()))
-
-
-def _told(run: Run, nodes: Mapping[Token, NodeName]) -> str:
-    node = nodes.get(run.token, NodeName("?")) if run.token else "?"
-    return f"process {run.pid} on {node} from {run.began_at % 1000:.2f}"
+def _told(run: Run) -> str:
+    return f"process {run.pid} under {run.token} from {run.began_at:.2f}"
 
 
 def _check_requeues(evidence: Evidence, verdict: Verdict) -> None:
