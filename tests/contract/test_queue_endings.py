@@ -196,6 +196,14 @@ def test_a_job_that_somebody_wished_cancelled_becomes_cancelled(desk: QueueDesk,
     assert desk.left_behind() == set()
 
 
+def test_a_job_that_came_to_its_own_end_before_the_cancel_reached_it_is_finished(desk: QueueDesk) -> None:
+    desk.add("a1")
+    claim = desk.run(desk.register(a_report()))
+    desk.queue.cancel(names("a1"), grace_s=5)
+    assert desk.finish(claim, an_ending(finish_reason="finished")) == JobState.FINISHED
+    assert desk.left_behind() == set()
+
+
 def test_a_claim_that_was_never_begun_goes_back_to_its_place_uncounted(desk: QueueDesk) -> None:
     desk.add("a", "b", attempts=1)
     report = desk.register(a_report())

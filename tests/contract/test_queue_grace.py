@@ -38,11 +38,11 @@ def test_nobody_is_declared_lost_by_the_very_first_that_asks(desk: QueueDesk) ->
 
 
 def test_whoever_renews_within_the_grace_keeps_its_job(desk: QueueDesk) -> None:
-    reports = [a_report("back", lease_s=SHORT_S), a_report("gone", lease_s=SHORT_S)]
+    reports = [a_report("back", lease_s=2 * SHORT_S), a_report("gone", lease_s=2 * SHORT_S)]
     desk.add("a1", "a2")
     claims = [desk.run(desk.register(report)) for report in reports]
     desk.redis.hset(desk.keys.clock, "asked_ms", 1)
-    until = desk.store.now() + timedelta(seconds=3 * SHORT_S)
+    until = desk.store.now() + timedelta(seconds=6 * SHORT_S)
     settled: dict[JobId, JobState] = {}
 
     def three_leases_are_over() -> bool:

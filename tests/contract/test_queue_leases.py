@@ -29,10 +29,10 @@ def test_an_expired_lease_goes_to_the_next_claimer(desk: QueueDesk) -> None:
 
 
 def test_a_job_whose_node_gives_signs_of_life_stays_its_own(desk: QueueDesk) -> None:
-    report = a_report(lease_s=SHORT_S)
+    report = a_report(lease_s=2 * SHORT_S)
     desk.add("a1")
     claim = desk.run(desk.register(report))
-    until = desk.store.now() + timedelta(seconds=3 * SHORT_S)
+    until = desk.store.now() + timedelta(seconds=6 * SHORT_S)
     settled: list[str] = []
 
     def three_leases_are_over() -> bool:

@@ -39,6 +39,7 @@ def test_nodes_with_equal_room_do_not_wait_for_each_other(desk: QueueDesk) -> No
 def test_jobs_spread_over_idle_nodes_one_each(desk: QueueDesk) -> None:
     reports = [desk.register(a_report(f"node-{number}")) for number in range(4)]
     desk.add("a", "b", "c", "d")
+    desk.keep_fresh("a", "b", "c", "d")
     running = dict.fromkeys((report.name for report in reports), 0)
 
     # The first node is the quickest: it always looks again at once.
