@@ -33,10 +33,11 @@ class Stage(NamedTuple):
 
 
 @pytest.fixture
-def stage(tmp_path: Path, story_redis: RedisServer) -> Iterator[Stage]:
-    """Two plug-in nodes with one release."""
+def stage(tmp_path: Path, story_redis: RedisServer, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """Two plug-in nodes with one release; a test may name their lease in seconds."""
     story_redis.flush()
-    with running_plugin_nodes(2, redis_url=story_redis.url, folder=tmp_path) as nodes:
+    lease_s = getattr(request, "param", 3.0)
+    with running_plugin_nodes(2, redis_url=story_redis.url, folder=tmp_path, lease_s=lease_s) as nodes:
         secrets = (TEST_CREDENTIALS[1], str(story_redis.password))
         desk = Desk.of(nodes, story_redis.url, tmp_path / "desk", secrets=secrets)
         desk.json("deploy", str(Market(tmp_path / "market")))
@@ -63,6 +64,7 @@ def test_the_job_of_a_node_that_dies_goes_on_elsewhere(stage: Stage) -> None:
     stage.desk.cancel_all()
 
 
+@pytest.mark.parametrize("stage", [60.0], indirect=True)
 def test_spiders_outlive_a_restart_and_are_found_again(stage: Stage) -> None:
     stage.desk.start_sleeper("--id", "stays", "--on", "node-1")
     before = stage.desk.job("stays")
@@ -77,6 +79,29 @@ def test_spiders_outlive_a_restart_and_are_found_again(stage: Stage) -> None:
     assert (after["state"], after["token"], after["pid"]) == ("running", before["token"], before["pid"])
     (row,) = stage.desk.json("cancel", "stays", "--grace", "5")["jobs"]
     assert (row["after"], row["error"]) == ("cancelled", None)
+
+
+def test_a_node_that_was_away_installs_what_was_deployed_meanwhile(stage: Stage, tmp_path: Path) -> None:
+    stage.nodes[0].kill()
+    wait_until(
+        lambda: stage.desk.json("nodes", "show", "node-1")["state"] == "lost", deadline_s=20, what="node-1 to be lost"
+    )
+    changed = str(Market(tmp_path / "changed").change("second"))
+    would = {row["name"]: row["step"] for row in stage.desk.json("deploy", changed, "--dry-run")["nodes"]}
+    assert would == {"node-1": "later", "node-2": "upload"}
+    deployed = stage.desk.run("deploy", changed, "--output", "json")
+    assert {row["name"]: row["step"] for row in deployed.json()["nodes"]} == {"node-1": "later", "node-2": "done"}
+    assert "1 lost node(s) install it when they are back" in deployed.err
+    assert stage.desk.marks("quick", "--workers", "2") == {"second"}
+    stage.nodes[0].start()
+    version = deployed.json()["version"]
+    wait_until(
+        lambda: version in stage.desk.json("nodes", "show", "node-1")["versions"].get("market", []),
+        deadline_s=30,
+        what="node-1 to hold the release",
+    )
+    assert stage.desk.marks("quick", "--on", "node-1") == {"second"}
+    assert stage.kinds() == []
 
 
 def test_while_redis_is_away_spiders_go_on_and_every_command_says_what_is_missing(stage: Stage) -> None:
