@@ -10,7 +10,7 @@ from toolkit.model.nodes import BEATS_A_LEASE
 from toolkit.store.interfaces import Shared
 
 MIN_INTERVAL_S = 0.5
-S_A_NODE = 0.2
+S_A_NODE = 0.1
 
 
 def interval_s(*, live_nodes: int, lease_s: float, chance: float) -> float:
