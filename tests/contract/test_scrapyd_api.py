@@ -278,7 +278,7 @@ def test_a_form_with_parts_is_read_like_any_other(small: Target) -> None:
     answer = http_calls.post(
         f"{small.url}/schedule.json",
         {"project": "small", "spider": "alpha", "jobid": "by-curl"},
-        files={"note": b"x"},
+        files={"note": b"x" * 99_000, "another": b"y" * 99_000},
         credentials=TEST_CREDENTIALS,
     )
     assert answer.json() == small.ok(jobid="by-curl")

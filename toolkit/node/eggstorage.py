@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,11 +136,13 @@ class ProvenEggStorage(FilesystemEggStorage):  # type: ignore[misc]  # Scrapyd i
         with contextlib.suppress(OSError):
             staged.parent.rmdir()
 
-    def discard_all_staged(self) -> None:
-        """Remove what an earlier life of this node left half done; only for a start, when nothing is being staged."""
-        with contextlib.suppress(FileNotFoundError):
-            for staged in list(Path(self.basedir).glob(f"*/{STAGED_PREFIX}*.egg")):
-                self.discard(staged)
+    def discard_old_staged(self, *, older_than_s: float) -> None:
+        """Remove what a crash left half done; `older_than_s` is longer than an egg is ever staged."""
+        for staged in list(Path(self.basedir).glob(f"*/{STAGED_PREFIX}*.egg")):
+            with contextlib.suppress(FileNotFoundError):
+                # Somebody else may share this folder: what is young may be at work.
+                if time.time() - staged.stat().st_mtime > older_than_s:
+                    self.discard(staged)
 
     def path(self, project: str, version: str) -> Path:
         """Return where the egg of a version lies, or would.

@@ -98,6 +98,7 @@ class Installer:
 
     def _survey(self) -> bool:
         changed, surroundings = False, Surroundings.now()
+        self._shelf.tidy()
         held = frozenset(self._shelf.eggs.held())
         for key in held:
             file = self._shelf.eggs.file(*key)
@@ -219,6 +220,5 @@ def installing(config: Config, update_projects: Callable[[], object]) -> Install
     known = _INSTALLINGS.get(config)
     if known is None:
         its = shelf(config)
-        its.eggs.discard_all_staged()
         known = _INSTALLINGS[config] = Installing(membership(config), its, update_projects)
     return known

@@ -31,7 +31,7 @@ class SpiderLister:
 
     def __init__(self, *, runner: str, timeout_s: float) -> None:
         self._runner = runner
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._lock = threading.Lock()
         self._running: set[int] = set()
         self._is_closed = False
@@ -57,7 +57,8 @@ class SpiderLister:
             said = (errors or output).decode(errors="replace").strip()
             raise EggError(said[-SHOWN_CHARS:] or f"listing its spiders ended with {_in_words(code)} and said nothing")
         try:
-            return tuple(SpiderName(line) for line in output.decode().splitlines())
+            # Scrapy prints an empty line where there is no spider.
+            return tuple(SpiderName(line) for line in output.decode().splitlines() if line)
         except UnicodeDecodeError as error:
             raise EggError("listing its spiders gave bytes that are no text") from error
 
@@ -101,7 +102,7 @@ class SpiderLister:
         """Read what the process says until it is gone, too late or too loud; who else has its pipes is let be."""
         pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
         said = [bytearray() for _ in pipes]
-        ends_at = time.monotonic() + self._timeout_s
+        ends_at = time.monotonic() + self.timeout_s
         with selectors.DefaultSelector() as still_open:
             for pipe, text in zip(pipes, said, strict=True):
                 still_open.register(pipe, selectors.EVENT_READ, text)
@@ -111,7 +112,7 @@ class SpiderLister:
                 if is_gone and not ready:
                     break
                 if time.monotonic() >= ends_at:
-                    raise EggError(f"listing its spiders took longer than {self._timeout_s:g} s, and was ended")
+                    raise EggError(f"listing its spiders took longer than {self.timeout_s:g} s, and was ended")
                 for key, _ in ready:
                     piece = os.read(key.fd, _PIECE_BYTES)
                     key.data.extend(piece)

@@ -20,9 +20,11 @@ from toolkit.node.forms import FormError, read_form
 from toolkit.node.shelf import reactor, too_large
 
 MAX_FORM_BYTES = 4_000_000
-"""The largest form without a file: a job's arguments are at most 1 MB, and thrice that when percent-encoded."""
+"""The largest form without a file: a job's arguments are at most 1 MB, and thrice that when percent-encoded.
 
-EAGER_BYTES = 100_000
+A larger one is read by the endpoint that expects a file, and by it alone.
+"""
+
 LINGER_S = 30.0
 """How long what nobody reads may still come, so that its sender can read the answer; then the connection is cut."""
 
@@ -95,7 +97,7 @@ class BoundedRequest(server.Request):
 
     @property
     def _is_large(self) -> bool:
-        return self._body_bytes > EAGER_BYTES and self.content_type.lower().startswith("multipart/form-data")
+        return self._body_bytes > MAX_FORM_BYTES and self.content_type.lower().startswith("multipart/form-data")
 
     @property
     def _body_bytes(self) -> int:

@@ -38,6 +38,9 @@ T = TypeVar("T")
 THREADS = 4
 """How many eggs may be staged or listed at a time."""
 
+STAGING_S = 600.0
+"""How long everything about a staged egg but its listing takes at most."""
+
 _PIECE_BYTES = 1 << 20
 
 
@@ -148,6 +151,10 @@ class Shelf:
             proof = Proof(digest, spiders, surroundings, datetime.now(UTC))
         self._note(project, version, with_file(proof, file))
         return True
+
+    def tidy(self) -> None:
+        """Remove what a crash left of eggs that were being staged."""
+        self.eggs.discard_old_staged(older_than_s=self._lister.timeout_s + STAGING_S)
 
     def drop(self, project: str, version: str | None = None) -> None:
         """Remove a version, or a whole project. Quick enough for the reactor.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -100,12 +101,15 @@ def test_a_discarded_egg_leaves_no_project_behind(eggs: ProvenEggStorage, tmp_pa
     assert list((tmp_path / "eggs").iterdir()) == []
 
 
-def test_what_a_crash_left_half_done_is_gone_at_the_next_start(eggs: ProvenEggStorage, tmp_path: Path) -> None:
+def test_what_a_crash_left_half_done_is_removed_when_it_is_old(eggs: ProvenEggStorage, tmp_path: Path) -> None:
+    eggs.discard_old_staged(older_than_s=60)
     eggs.put(io.BytesIO(b"x"), "shop", "1")
-    for project in ("shop", "news"):
-        eggs.stage(project).write_bytes(b"half")
-    eggs.discard_all_staged()
-    assert [path.name for path in sorted((tmp_path / "eggs").rglob("*"))] == ["shop", "1.egg"]
+    old, young = eggs.stage("news"), eggs.stage("shop")
+    for path in (old, eggs.path("shop", "1")):
+        os.utime(path, (1, 1))
+    eggs.discard_old_staged(older_than_s=60)
+    left = sorted(path.name for path in (tmp_path / "eggs").rglob("*"))
+    assert left == ["1.egg", young.name, "shop"]
 
 
 def test_a_put_that_fails_half_way_leaves_the_egg_that_was_there(eggs: ProvenEggStorage, tmp_path: Path) -> None:
