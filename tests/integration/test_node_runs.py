@@ -116,9 +116,10 @@ def test_a_cancelled_spider_is_gone_with_all_it_started_also_when_it_ignores_sig
     assert [pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"] == []
 
 
-def test_a_cancelled_spider_may_close_in_order(two_nodes: list[PluginNode], store: Store) -> None:
-    shared_of(store).queue.add([a_node_job("polite", args={"sleep_s": "60"})])
-    wait_until(lambda: says_running(two_nodes, "polite"), deadline_s=SOON_S, what="its spider to run")
+def test_a_cancelled_spider_may_close_in_order(store: Store, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    shared_of(store).queue.add([a_node_job("polite", args={"sleep_s": "60", "begun": str(begun)})])
+    wait_until(begun.exists, deadline_s=SOON_S, what="its spider to run")
 
     shared_of(store).queue.cancel([JobId("polite")], grace_s=30)
     job = ended(store, "polite")
@@ -162,7 +163,7 @@ def test_jobs_that_no_process_could_take_fail_and_cost_no_slot(two_nodes: list[P
     shared_of(store).queue.add([a_node_job(f"after-{n}", args={"sleep_s": "1"}) for n in range(4)])
     after = [ended(store, f"after-{n}") for n in range(4)]
     assert sorted(str(job.node) for job in after) == ["node-1", "node-1", "node-2", "node-2"]
-    assert not any(run_folders(two_nodes))
+    wait_until(lambda: not any(run_folders(two_nodes)), deadline_s=SOON_S, what="the run folders to go")
 
 
 def test_a_drained_node_takes_nothing_until_it_is_resumed(two_nodes: list[PluginNode], store: Store) -> None:
@@ -185,7 +186,30 @@ def test_a_version_that_nobody_holds_waits_until_somebody_does(two_nodes: list[P
     assert ended(store, "early").node == "node-2"
 
 
-def test_scrapyds_pages_show_the_jobs_of_the_node(two_nodes: list[PluginNode], store: Store) -> None:
+def test_a_pause_reaches_the_spider_and_is_taken_back(store: Store, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    queue = shared_of(store).queue
+    queue.add([a_node_job("paused", args={"sleep_s": "60", "begun": str(begun)})])
+    wait_until(begun.exists, deadline_s=SOON_S, what="its spider to run")
+
+    for is_paused, state in ((True, JobState.PAUSED), (False, JobState.RUNNING)):
+        queue.pause(JobId("paused"), is_paused=is_paused)
+        wait_state(store, "paused", state)
+
+    queue.cancel([JobId("paused")], grace_s=0)
+    assert ended(store, "paused").state is JobState.CANCELLED
+
+
+def test_scrapyds_pages_show_the_jobs_that_wait(two_nodes: list[PluginNode], store: Store) -> None:
+    shared_of(store).queue.add([a_node_job("never", on=(NodeName("nobody"),))])
+
+    wait_until(lambda: page_with(two_nodes[0], "never"), deadline_s=SOON_S, what="the page to show what waits")
+
+    shared_of(store).queue.cancel([JobId("never")], grace_s=0)
+    wait_until(lambda: not page_with(two_nodes[0], "never"), deadline_s=SOON_S, what="the page to forget it")
+
+
+def test_scrapyds_pages_show_the_jobs_that_ended_on_the_node(two_nodes: list[PluginNode], store: Store) -> None:
     shared_of(store).queue.add([a_node_job("shown", on=(NodeName("node-1"),))])
     ended(store, "shown")
     page = wait_until(lambda: page_with(two_nodes[0], "shown"), deadline_s=SOON_S, what="the page to show it")
@@ -198,6 +222,14 @@ def page_with(node: PluginNode, text: str) -> str | None:
     return page if text in page else None
 
 
+def wait_state(store: Store, job_id: str, state: JobState) -> None:
+    def is_there() -> bool:
+        job = store.jobs.get(JobId(job_id))
+        return job is not None and job.state is state
+
+    wait_until(is_there, deadline_s=SOON_S, what=f"{job_id} to be {state}")
+
+
 def run_folders(nodes: list[PluginNode]) -> list[Path]:
     return [path for node in nodes for path in node.runs.iterdir()]
 
@@ -205,10 +237,6 @@ def run_folders(nodes: list[PluginNode]) -> list[Path]:
 def process_of(nodes: list[PluginNode], job_id: str) -> int | None:
     found = next((process for node in nodes if (process := node.process_of(job_id))), None)
     return found.pid if found else None
-
-
-def says_running(nodes: list[PluginNode], job_id: str) -> bool:
-    return any((folder := node.run_folder(job_id)) and folder.read("report.json") for node in nodes)
 
 
 def pids_of(path: Path, count: int) -> list[int] | None:

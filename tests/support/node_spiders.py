@@ -26,11 +26,13 @@ import scrapy
 
 
 class Quick(scrapy.Spider):
-    '''Sleeps `sleep_s`, fetches one page, yields one item.'''
+    '''Makes the file `begun` if that is given, sleeps `sleep_s`, fetches one page, yields one item.'''
 
     name = "quick"
 
     async def start(self):
+        if hasattr(self, "begun"):
+            open(self.begun, "w").close()
         await asyncio.sleep(float(getattr(self, "sleep_s", 0)))
         yield scrapy.Request("data:,hello")
 
