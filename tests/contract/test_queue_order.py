@@ -231,7 +231,7 @@ def test_positions_count_the_jobs_of_all_lines(desk: QueueDesk) -> None:
 
 
 def test_counts_tell_where_the_jobs_are(desk: QueueDesk) -> None:
-    assert desk.queue.counts() == {"pending": 0, "held": 0, "delayed": 0, "active": 0, "final": 0, "lost_day": 0}
+    assert desk.queue.counts() == {"pending": 0, "held": 0, "delayed": 0, "active": 0, "ended": 0, "lost_day": 0}
 
     desk.add("a", "b", "c")
     desk.queue.add([a_pending_job("held", is_held=True)])
@@ -240,7 +240,7 @@ def test_counts_tell_where_the_jobs_are(desk: QueueDesk) -> None:
     desk.finish(desk.claim(report))
     desk.run(report)
 
-    assert desk.queue.counts() == {"pending": 3, "held": 1, "delayed": 1, "active": 1, "final": 1, "lost_day": 0}
+    assert desk.queue.counts() == {"pending": 3, "held": 1, "delayed": 1, "active": 1, "ended": 1, "lost_day": 0}
     desk.end_leases("b")
     desk.queue.cancel(names("b"), grace_s=1)
     desk.queue.requeue_expired()

@@ -33,7 +33,7 @@ def test_a_retried_job_is_as_new(desk: QueueDesk, state: JobState) -> None:
     assert (job.started_at, job.ended_at, job.cancel_requested_at) == (None, None, None)
     assert (job.pages, job.items, job.finish_reason) == (None, None, None)
     assert job.args == {"number": "a1"}
-    assert desk.queue.counts() == {"pending": 1, "held": 0, "delayed": 0, "active": 0, "final": 0, "lost_day": 0}
+    assert desk.queue.counts() == {"pending": 1, "held": 0, "delayed": 0, "active": 0, "ended": 0, "lost_day": 0}
     claim = desk.run(desk.register(a_report("node-2")))
     assert claim.job.attempt == 1
     assert desk.finish(claim) == JobState.FINISHED

@@ -95,6 +95,8 @@ def take_snapshot(nodes: Nodes, known: Remembered, *, is_whole: bool = True) -> 
         tuple(attention),
         is_store_away=known.error is not None,
         queued=known.counts.get("pending", 0),
+        taken=known.counts.get("active", 0),
+        ended=known.counts.get("ended", 0),
     )
 
 

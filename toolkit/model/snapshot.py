@@ -21,6 +21,10 @@ class NodeState(StrEnum):
     UNAUTHORIZED = "unauthorized"
 
 
+STOCK = "stock"
+"""The kind of a node without the plug-in."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
     """One node as seen now; counts are `None` when it did not answer. `projects` maps to the versions it holds.
@@ -31,7 +35,7 @@ class NodeStatus:
     name: NodeName
     address: str
     state: NodeState
-    kind: str = "stock"
+    kind: str = STOCK
     slots: int | None = None
     pending: int | None = None
     running: int | None = None
@@ -52,7 +56,11 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The whole cluster at one moment; `queued` counts the pending jobs of the shared queue, which no node has yet."""
+    """The whole cluster at one moment.
+
+    `queued`, `taken` and `ended` count the jobs of the shared queue: those that no node has, those that one has, be it
+    alive or not, and those of the history that have ended.
+    """
 
     at: datetime
     nodes: tuple[NodeStatus, ...]
@@ -60,8 +68,10 @@ class Snapshot:
     attention: tuple[Attention, ...]
     is_store_away: bool = False
     queued: int = 0
+    taken: int = 0
+    ended: int = 0
 
     def total(self, count: str) -> int:
-        """Add up `pending`, `running` or `finished` over the nodes that answered, and what waits in the queue."""
-        queued = self.queued if count == "pending" else 0
-        return queued + sum(getattr(node, count) or 0 for node in self.nodes)
+        """Add up `pending`, `running` or `finished` over the stock nodes that answered and the shared queue."""
+        of_queue = {"pending": self.queued, "running": self.taken, "finished": self.ended}[count]
+        return of_queue + sum(getattr(node, count) or 0 for node in self.nodes if node.kind == STOCK)

@@ -81,9 +81,9 @@ class JobQueue(Protocol):
         """Return how many jobs of all lines go before a pending one; `None` when it is in no line."""
 
     def counts(self) -> Mapping[str, int]:
-        """Return how many jobs are `pending`, `held`, `delayed` (both part of pending), `active` and `final`.
+        """Return how many jobs of the queue are `pending`, `held`, `delayed` (both part of pending), `active`, `ended`.
 
-        `lost_day` of them became lost within the last day.
+        `lost_day` of those that have ended became lost within the last day.
         """
 
     # --- the node's side

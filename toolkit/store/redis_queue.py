@@ -152,23 +152,22 @@ class RedisQueue:
         keys = self._keys
         lines = self._door.ask("SMEMBERS", keys.lines)
         recently_ms = (time.time() - DAY_S) * 1000
-        active, unfinished, final, delayed, lost, *takable = self._door.ask_together(
+        counters, active, delayed, lost, *takable = self._door.ask_together(
+            ("HMGET", keys.clock, "open", "ended"),
             ("ZCARD", keys.leases),
-            ("ZCARD", keys.unfinished_jobs),
-            ("ZCARD", keys.final_jobs),
             ("ZCARD", keys.delayed),
             # This machine's clock will do for a count over a day.
             ("ZCOUNT", keys.lost, round(recently_ms), "+inf"),
             *(("ZCARD", keys.line(name)) for name in lines),
         )
-        pending = max(0, unfinished - active)
-        held = max(0, pending - delayed - sum(takable))
+        unended, ended = (int(number or 0) for number in counters)
+        pending = max(0, unended - active)
         return {
             "pending": pending,
-            "held": held,
+            "held": max(0, pending - delayed - sum(takable)),
             "delayed": delayed,
             "active": active,
-            "final": final,
+            "ended": ended,
             "lost_day": lost,
         }
 

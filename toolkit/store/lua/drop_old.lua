@@ -17,6 +17,10 @@ if #old == 0 then
   end
 end
 for _, id in ipairs(old) do
+  local job = read(id)
+  if job and job.line then
+    redis.call("HINCRBY", clock, "ended", -1)
+  end
   redis.call("HDEL", jobs, id)
   redis.call("HDEL", orders, id)
   redis.call("ZREM", ids, id)

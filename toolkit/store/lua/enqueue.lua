@@ -33,6 +33,7 @@ local function gather(command, key, one, other)
   batch[#batch + 1], batch[#batch + 2] = one, other
 end
 
+redis.call("HINCRBY", clock, "open", count)
 local seq = redis.call("HINCRBY", clock, "seq", count) - count
 local begin = string.format('{"ready_ms":%d,"seq":', now_ms)
 for at = 2, #ARGV, EACH do

@@ -85,7 +85,10 @@ local function disown(id, job)
   count_busy(job, -1)
 end
 
-local function count_same(job, by)
+-- Count a job of the queue that is not final any more, or is one again.
+local function count_open(job, by)
+  redis.call("HINCRBY", clock, "open", by)
+  redis.call("HINCRBY", clock, "ended", -by)
   if job.same and redis.call("HINCRBY", same, job.same, by) <= 0 then
     redis.call("HDEL", same, job.same)
   end
@@ -96,7 +99,7 @@ local function settle(id, job, state, reason)
   job.state, job.reason = state, reason
   job.ended_ms = job.ended_ms or now_ms
   redis.call("HDEL", wishes, id)
-  count_same(job, -1)
+  count_open(job, -1)
   redis.call("ZADD", final, redis.call("ZSCORE", unfinished, id) or now_ms * 1000, id)
   redis.call("ZREM", unfinished, id)
   if state == "lost" then
