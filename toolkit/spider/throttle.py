@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any
 
 from scrapy.crawler import Crawler
@@ -131,9 +132,12 @@ def _as_made(slot: Any, key: str, downloader: Any, before: _Before) -> _Slot:
 def _stir(engine: Any, downloader: Any) -> None:
     """Let what waits look again: a slot for its old delay, the engine for its next look some seconds away."""
     if hasattr(downloader, "_process_queue"):
+        process_queue = downloader._process_queue  # noqa: SLF001
+        # Scrapy before 2.14 wants to be told the spider too.
+        first = (engine.spider,) if "spider" in signature(process_queue).parameters else ()
         for slot in list(getattr(downloader, "slots", {}).values()):
             slot.close()  # Ends its waiting, nothing else.
-            downloader._process_queue(slot)  # noqa: SLF001
+            process_queue(*first, slot)
     engine_slot = _engine_slot(engine)
     if engine_slot is not None and engine.running:
         engine_slot.nextcall.schedule()
