@@ -107,7 +107,7 @@ def test_the_same_ending_twice_is_one(desk: QueueDesk) -> None:
 
     assert desk.finish(claim) == JobState.FINISHED
     assert desk.job("a1") == first
-    assert desk.queue.counts()["final"] == 1
+    assert desk.queue.counts()["ended"] == 1
     assert desk.queue.busy(first.project) == 0
     assert desk.left_behind() == set()
 

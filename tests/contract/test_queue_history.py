@@ -71,7 +71,7 @@ def test_the_oldest_beyond_a_number_are_dropped(desk: QueueDesk) -> None:
     assert desk.queue.drop_old(max_age_s=1e9, max_jobs=0) == 1
     assert desk.store.jobs.get_many(names("a", "b", "c")) == {}
     assert desk.states("waiting", "pending") == ["running", "pending"]
-    assert desk.queue.counts()["final"] == 0
+    assert desk.queue.counts()["ended"] == 0
 
 
 def test_jobs_beyond_an_age_are_dropped_and_younger_ones_stay(desk: QueueDesk) -> None:

@@ -218,5 +218,5 @@ def test_an_ending_and_a_lost_lease_at_once_are_one_outcome(desk: QueueDesk) -> 
         state = desk.job(job_id).state
         assert state == (JobState.LOST if job_id in lost else JobState.FINISHED)
         assert finished[job_id] in ({None, JobState.LOST} if job_id in lost else {JobState.FINISHED})
-    assert desk.queue.counts()["final"] == len(job_ids)
+    assert desk.queue.counts()["ended"] == len(job_ids)
     assert desk.left_behind() == set()

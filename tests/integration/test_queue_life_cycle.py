@@ -265,7 +265,7 @@ class LifeOfJobs(RuleBasedStateMachine):
             job.state == PENDING and job.is_delayed and not job.is_held for job in self.jobs.values()
         )
         assert counts["active"] == sum(job.is_active for job in self.jobs.values())
-        assert counts["final"] == sum(state.is_final for state in states)
+        assert counts["ended"] == sum(state.is_final for state in states)
         assert counts["lost_day"] == states.count(JobState.LOST)
         for spider in SPIDERS:
             assert self.desk.queue.busy(SHOP, SpiderName(spider)) == self.busy(spider)

@@ -69,7 +69,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 def wait_for_ends(desk: QueueDesk, number: int) -> None:
     """Wait until this many jobs have ended."""
-    wait_until(lambda: desk.queue.counts()["final"] >= number, deadline_s=SOON_S, what=f"{number} jobs to end")
+    wait_until(lambda: desk.queue.counts()["ended"] >= number, deadline_s=SOON_S, what=f"{number} jobs to end")
 
 
 def test_killed_claimers_lose_no_job_and_double_none(redis_url: str, desk: QueueDesk, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_killed_claimers_lose_no_job_and_double_none(redis_url: str, desk: Queue
         wait_until(lambda: len(desk.nodes.all()) == 4, deadline_s=SOON_S, what="the claimers to be there")
         go.touch()
         for claimer in claimers[:2]:
-            wait_for_ends(desk, desk.queue.counts()["final"] + 60)
+            wait_for_ends(desk, desk.queue.counts()["ended"] + 60)
             claimer.kill()
         # Somebody may also die between claim and begin: that job is found by its lease alone.
         orphan = desk.look(desk.register(a_report("node-9", lease_s=LEASE_S)))

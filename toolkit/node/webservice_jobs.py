@@ -146,7 +146,7 @@ class DaemonStatus(Endpoint):
             launcher = self.root.launcher
             own = {"pending": 0, "running": len(launcher.processes), "finished": len(launcher.finished)}
             return {**own, "note": note(error)}
-        return {"pending": counts["pending"], "running": counts["active"], "finished": counts["final"]}
+        return {"pending": counts["pending"], "running": counts["active"], "finished": counts["ended"]}
 
     def _counts(self) -> Deferred[Any]:
         return self.ask(
