@@ -174,6 +174,7 @@ def test_a_cap_keeps_jobs_waiting_and_why_names_it(stage: Stage) -> None:
     assert "cap" in stage.desk.json("why", "two")["summary"]
     assert stage.desk.json("jobs", "limit", "shop", "books", "--none") == stage.desk.json("jobs", "limits") == []
     assert stage.queue.take_all(stage.node) == ["two"]
+    assert "no release of shpo is known" in stage.desk.run("jobs", "limit", "shpo", "--per-node", "1").err
     for words in ((), ("--none", "--cluster", "1")):
         assert "give --cluster" in stage.desk.error("jobs", "limit", "shop", *words, exit_code=2)
 

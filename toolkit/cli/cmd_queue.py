@@ -156,6 +156,8 @@ def limit(
         raise UsageError("give --cluster N, --per-node N or both, or --none alone")
     cap = Cap(check_project(project), None if spider is None else SpiderName(spider), cluster, per_node)
     session.shared.queue.set_cap(cap)
+    if cap.project not in session.store.releases.projects():
+        session.printer.say(f"no release of {cap.project} is known, so the cap holds nothing back yet", style="yellow")
     session.printer.show(caps_view(session.shared.queue.caps()))
 
 
