@@ -31,7 +31,7 @@ from support.waiting import wait_until
 
 EGG = small_egg(("alpha", "beta"))
 OPTIONS = {"max_proc": "1", "poll_interval": "0.1"}
-SOON_S = 20.0
+SOON_S = 60.0
 
 
 @dataclass(frozen=True)
