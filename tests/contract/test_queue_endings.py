@@ -255,3 +255,16 @@ def test_endings_of_jobs_that_nobody_knows_are_refused(desk: QueueDesk) -> None:
     assert not desk.queue.give_back(claim.job.id, claim.token, reason="x")
     assert desk.finish(Claimed(claim.job, claim.token), an_ending(JobState.LOST)) is None
     assert desk.store.jobs.get(claim.job.id) is None
+
+
+def test_a_node_that_is_stopped_in_order_uses_up_no_attempt(desk: QueueDesk) -> None:
+    desk.queue.add([a_pending_job("a1", attempts=1)])
+    report = desk.register(a_report())
+    for _ in range(3):
+        claim = desk.run(report)
+        assert claim.job.attempt == 1
+        ending = replace(an_ending(JobState.LOST, finish_reason="shutdown"), is_counted=False)
+        assert desk.queue.finish(claim.job.id, claim.token, ending) is JobState.PENDING
+
+    assert desk.finish(desk.run(report)) is JobState.FINISHED
+    assert desk.left_behind() == set()

@@ -62,7 +62,14 @@ def judge(evidence: Evidence) -> Ending:
         exit_code=exit_.exit_code if exit_ else None,
         signal=exit_.signal if exit_ else None,
         progress=evidence.report,
+        is_counted=not (state is JobState.LOST and _went_in_order(evidence)),
     )
+
+
+def _went_in_order(evidence: Evidence) -> bool:
+    """Tell whether the spider closed because its node was being stopped, not because that one failed."""
+    was_shut_down = evidence.report is not None and evidence.report.finish_reason == _SHUT_DOWN
+    return was_shut_down and not (evidence.said is not None and evidence.said.node_was_lost)
 
 
 def _verdict(evidence: Evidence, exit_: Exit | None) -> tuple[JobState, str]:
@@ -121,6 +128,7 @@ def write_ending(ending: Ending, *, ended_at: float) -> dict[str, Any]:
         "exit_code": ending.exit_code,
         "signal": ending.signal,
         "progress": report_of(ending.progress) if ending.progress else None,
+        "is_counted": ending.is_counted,
         "ended_at": ended_at,
     }
 
@@ -134,6 +142,7 @@ def read_ending(content: Mapping[str, Any] | None) -> tuple[Ending, float] | Non
             exit_code=(content or {})["exit_code"],
             signal=(content or {})["signal"],
             progress=read_report((content or {})["progress"]),
+            is_counted=(content or {}).get("is_counted") is not False,
         )
         return ending, float((content or {})["ended_at"])
     except (KeyError, TypeError, ValueError):

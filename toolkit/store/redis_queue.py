@@ -197,7 +197,8 @@ class RedisQueue:
         """See `JobQueue.finish`."""
         told = wire_jobs.write_ending(ending)
         ago_ms = max(0, round(ending.ago_s * 1000))
-        state = self._run("finish", job_id, token, ending.state.value, ending.reason, ago_ms, told)
+        counted = "1" if ending.is_counted else "0"
+        state = self._run("finish", job_id, token, ending.state.value, ending.reason, ago_ms, told, counted)
         return None if state is None else JobState(state)
 
     def give_back(self, job_id: JobId, token: Token, *, reason: str) -> bool:

@@ -119,3 +119,19 @@ def test_an_ending_without_progress_is_written_too() -> None:
     ending = Ending(JobState.FAILED, "why", signal="SIGKILL")
 
     assert read_ending(write_ending(ending, ended_at=1.0)) == (ending, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "is_counted"),
+    [
+        (Evidence(said=CLEAN, report=said("shutdown"), is_node_going=True), False),
+        (Evidence(is_node_going=True), True),
+        (Evidence(said=Exit(exit_code=0, node_was_lost=True), report=said("shutdown")), True),
+        (Evidence(seen=CLEAN, report=said("shutdown")), True),
+        (Evidence(seen=CLEAN, report=said("finished"), is_node_going=True), True),
+    ],
+)
+def test_only_a_spider_that_closed_with_its_stopped_node_keeps_its_attempt(
+    evidence: Evidence, *, is_counted: bool
+) -> None:
+    assert judge(evidence).is_counted is is_counted

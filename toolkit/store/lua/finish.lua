@@ -1,6 +1,7 @@
 -- Record the one outcome of a claim, or put the job back where the ending calls for it and an attempt is left.
 -- KEYS: the queue's
--- ARGV: id, token, state (finished, failed, lost), reason, ago_ms, ending (JSON: exit_code, signal, counts)
+-- ARGV: id, token, state (finished, failed, lost), reason, ago_ms, ending (JSON: exit_code, signal, counts), is_counted
+--       ("1" or "0": whether a lost one's attempt is used up)
 -- RETURNS: the job's state now | nil when it is no longer this claim's
 -- INCLUDES: queue_rules
 local id, token, state, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -16,6 +17,9 @@ end
 disown(id, job)
 if state == "lost" then
   wake_nodes("queue")
+  if ARGV[7] == "0" then
+    job.attempt = job.attempt - 1
+  end
   return requeue(id, job, reason, true)
 end
 for name, value in pairs(cjson.decode(ARGV[6])) do
