@@ -26,6 +26,8 @@ from toolkit.model.hosts import Secret
 from toolkit.store.open import open_store
 
 HELD_WITHIN_S = 60.0
+LIMIT_LEASES = 20
+LIMIT_S_A_JOB = 2.0
 REDIS_AWAY_LEASES = 1.5
 REDIS_AWAY_FULL_S = 60.0
 
@@ -113,8 +115,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lease_s=given.lease_s,
         nodes=given.nodes,
         slots=given.slots,
-        mean_fault_s=given.mean_fault_s,
-        limit_s=given.limit_s or 60 + 2 * given.jobs + (REDIS_AWAY_FULL_S * 4 if given.full else 0),
+        mean_fault_s=given.mean_fault_s or given.lease_s / 2,
+        limit_s=given.limit_s or LIMIT_LEASES * given.lease_s + given.jobs * (LIMIT_S_A_JOB + given.lease_s / 2),
         redis_away_s=REDIS_AWAY_FULL_S if given.full else REDIS_AWAY_LEASES * given.lease_s,
     )
     with ExitStack() as closing:
@@ -156,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--nodes", type=int, default=4, help="so many at the start; one more is added later")
     parser.add_argument("--slots", type=int, default=2, help="slots of each node")
     parser.add_argument("--lease-s", type=float, default=3.0, metavar="S", help="the nodes' lease (product: 15)")
-    parser.add_argument("--mean-fault-s", type=float, default=1.5, metavar="S", help="a fault about every S seconds")
+    parser.add_argument("--mean-fault-s", type=float, metavar="S", help="a fault about every S seconds (half a lease)")
     parser.add_argument("--limit-s", type=float, metavar="S", help="faults end after S seconds at the latest")
     parser.add_argument("--full", action="store_true", help="stop Redis for a whole minute each time")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave journal and logs in this folder")

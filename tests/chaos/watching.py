@@ -15,6 +15,7 @@ from typing import Any
 
 import redis
 from chaos.journal import read_journal
+from chaos.spiders import PROJECT, VERSION
 
 from toolkit.model.jobs import JobState
 from toolkit.model.names import JobId, NodeName, Token
@@ -161,7 +162,8 @@ class Watcher(threading.Thread):
         for name in fresh:
             report = json.loads(reports[name])
             taken = max(held[NodeName(name)], report.get("running", 0))
-            if taken < report["slots"] and not report.get("unfit"):
+            holds = VERSION in report["versions"].get(PROJECT, ())
+            if taken < report["slots"] and holds and not report.get("unfit"):
                 free.add(NodeName(name))
         self.seen.looks.append(Look(now, frozenset(free)))
 
