@@ -90,8 +90,8 @@ class Ending:
     """How a process ended: what its launcher saw and what its reporter last said.
 
     `state` is finished or failed, or lost when the process ended only because its node was going away; the queue makes
-    cancelled of it where somebody had asked for that. `ago_s` is how long ago it ended. `is_counted` is false for a lost
-    one whose spider closed in order because its node was stopped on purpose: that is no attempt used up.
+    cancelled of it where somebody had asked for that. `ago_s` is how long ago it ended. `is_counted` is false for a
+    lost one whose spider closed in order because its node was stopped on purpose: that is no attempt used up.
     """
 
     state: JobState
