@@ -103,7 +103,9 @@ class Delivery:
         self._open.pop(token, None)
         if parcel.folder is not None:
             parcel.folder.remove()
-        if parcel.ending is not None and state is not None:
+        if state is None:
+            _log.warn("The outcome of job {job} came too late: it was given to another", job=parcel.claim.job_id)
+        elif parcel.ending is not None:
             self._taken[token] = (self._clock(), replace(parcel, folder=None))
             _log.info("Job {job}: {state}, {why}", job=parcel.claim.job_id, state=state.value, why=parcel.ending.reason)
 
