@@ -12,6 +12,7 @@ from support.stores import NEWS, SHOP, V1, V2, a_lock, a_release, a_rollout
 from support.waiting import wait_until
 
 from toolkit.model.errors import ConflictError, RefusedError, StoreUnreadableError
+from toolkit.model.names import VersionName
 from toolkit.model.releases import Release
 
 EGG, OTHER_EGG = b"PK\x03\x04 an egg \x00\xff\xfe", b"PK another egg"
@@ -126,7 +127,10 @@ def test_unused_eggs_are_dropped_and_used_ones_stay(desk: QueueDesk) -> None:
     desk.eggs.offer(offered, b"third")
     record(desk, active, is_active=True)
     record(desk, recorded)
-    desk.redis.set(desk.keys.egg("0" * 64), "left by somebody who was killed")
+    left_over = release_of(b"of a deploy that was killed", version=VersionName("left-over"))
+    desk.eggs.offer(left_over, b"of a deploy that was killed")
+    desk.redis.delete(desk.keys.offers)
+    desk.eggs.offer(offered, b"third")
 
     assert desk.eggs.drop_unused() == 1
     assert desk.eggs.drop_unused() == 0

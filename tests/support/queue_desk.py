@@ -219,7 +219,16 @@ class QueueDesk:
         for_good = {
             *(keys.jobs, keys.orders, keys.final_jobs, keys.job_ids, keys.tokens, keys.clock),
             *(keys.places, keys.caps, keys.lost),
-            *(keys.nodes, keys.beats, keys.sessions, keys.room, keys.draining, keys.clashes, keys.changes),
+            *(
+                keys.nodes,
+                keys.beats,
+                keys.sessions,
+                keys.room,
+                keys.draining,
+                keys.clashes,
+                keys.changes,
+                keys.digests,
+            ),
         }
         return {str(key) for key in self.redis.scan_iter(f"{keys.prefix}*")} - for_good
 

@@ -84,11 +84,6 @@ class RedisDoor:
             answer = self._binary.execute_command(*command)  # type: ignore[no-untyped-call]
             return None if answer is None else bytes(answer)
 
-    def scan(self, pattern: str) -> Sequence[str]:
-        """Return the names of the keys that match; it may take several round trips, but blocks nobody."""
-        with self._translated():
-            return sorted(set(self._client.scan_iter(match=pattern, count=1000)))
-
     def listen(self, channel: str, *, timeout_s: float) -> Iterator[str]:
         """Yield what is published on a channel, on a connection of its own; an empty text after each silent term.
 

@@ -101,8 +101,9 @@ class JobQueue(Protocol):
     def finish(self, job_id: JobId, token: Token, ending: Ending) -> JobState | None:
         """Record the one outcome of a claim; return the job's state now, `None` when it is no longer this claim's.
 
-        A job that somebody wished cancelled becomes cancelled. One whose ending is `lost`, or failed and to be repeated
-        when it fails, is pending again while attempts are left. The same ending twice is one.
+        A job that somebody wished cancelled becomes cancelled, unless its spider had come to its own end before
+        (Scrapy's `finished`). One whose ending is `lost`, or failed and to be repeated when it fails, is pending again
+        while attempts are left. The same ending twice is one.
         """
 
     def give_back(self, job_id: JobId, token: Token, *, reason: str) -> bool:

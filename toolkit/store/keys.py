@@ -15,6 +15,7 @@ of nodes into one slot, so that a script may touch several. Nothing else of a sh
 | `changes` | string | a number that rises whenever what the nodes should hold changes |
 | `offers` | hash | project and version → release (JSON) that nodes may install before it is active |
 | `egg:<digest>` | string | an egg |
+| `eggs` | set | the digests of the eggs there are |
 | `jobs` | hash | job id → its facts (JSON) |
 | `jobs:orders` | hash | job id → its arguments and settings (JSON); they never change |
 | `jobs:owners` | hash | id of an active job → the token of its claim |
@@ -98,6 +99,7 @@ class Keys:
         self.wake = f"{self.prefix}wake"
         self.changes = f"{self.prefix}changes"
         self.offers = f"{self.prefix}offers"
+        self.digests = f"{self.prefix}eggs"
 
     @property
     def queue(self) -> tuple[str, ...]:

@@ -31,8 +31,8 @@ class RedisEggs:
             raise refusals.other_digest(release.digest, found)
         self._door.run(
             "offer",
-            keys=[self._keys.egg(release.digest), self._keys.offers, self._keys.changes],
-            args=[_name(release.project, release.version), wire.write_release(release), content],
+            keys=[self._keys.egg(release.digest), self._keys.offers, self._keys.changes, self._keys.digests],
+            args=[_name(release.project, release.version), wire.write_release(release), release.digest, content],
         )
         self._door.ask("PUBLISH", self._keys.wake, "releases")
 
@@ -63,7 +63,9 @@ class RedisEggs:
             unused = self._unused()
             if not unused:
                 return 0
-            dropped = self._door.run("drop_eggs", keys=[self._keys.changes, *unused], args=[seen])
+            eggs = [self._keys.egg(digest) for digest in unused]
+            keys = [self._keys.changes, self._keys.digests, *eggs]
+            dropped = self._door.run("drop_eggs", keys=keys, args=[seen, *unused])
             if dropped is not None:
                 return int(dropped)
         # So much is going on that the next one who asks may do it.
@@ -71,19 +73,13 @@ class RedisEggs:
 
     def _unused(self) -> list[str]:
         keys = self._keys
-        prefix = keys.egg("")
-        kept = self._door.scan(f"{_escaped(prefix)}*")
+        kept: set[str] = set(self._door.ask("SMEMBERS", keys.digests))
         used = {wire.read_release(body).digest for body in self._door.ask("HVALS", keys.offers)}
         for project in self._door.ask("SMEMBERS", keys.projects):
             bodies = self._door.ask("HVALS", keys.releases(ProjectName(project)))
             used |= {wire.read_release(body).digest for body in bodies}
-        return [name for name in kept if name.removeprefix(prefix) not in used]
+        return sorted(kept - used)
 
 
 def _name(project: ProjectName, version: VersionName) -> str:
     return f"{project} {version}"
-
-
-def _escaped(text: str) -> str:
-    """Write a text so that a Redis pattern takes it as it is."""
-    return "".join(f"\\{mark}" if mark in "*?[]\\" else mark for mark in text)
