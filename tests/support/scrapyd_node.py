@@ -101,7 +101,9 @@ class ScrapydNode:
         self._write_configuration()
         with (self.folder / "scrapyd.log").open("ab") as log:
             command = [sys.executable, "-m", "scrapyd", "--pidfile="]
-            self._process = start(command, cwd=self.folder, env=quiet_environment(self.folder, **self._environ), output=log)
+            self._process = start(
+                command, cwd=self.folder, env=quiet_environment(self.folder, **self._environ), output=log
+            )
         try:
             wait_until(self._answers, deadline_s=READY_WITHIN_S, what=f"{self.name} to answer on {self.url}")
         except BaseException:
