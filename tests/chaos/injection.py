@@ -109,7 +109,7 @@ class Injector(threading.Thread):
         machine.die()
         self._say(f"{fault.kind}: {machine.name} with {len(held)} jobs, for {away_s:.1f} s")
         self._done.wait(away_s)
-        self._start_again(machine)
+        self._start_again(machine.name, machine.start)
         self.hits.append(Hit(fault.kind, machine.name, Span(begin, time.time()), jobs=held))
 
     def _kill_scrapyd(self, machine: Machine, fault: Fault) -> None:
@@ -119,7 +119,7 @@ class Injector(threading.Thread):
         machine.lose_scrapyd()
         self._say(f"{fault.kind}: {machine.name}, for {away_s:.1f} s, its spiders go on")
         self._done.wait(away_s)
-        self._start_again(machine)
+        self._start_again(machine.name, machine.start)
         self.hits.append(Hit(fault.kind, machine.name, Span(begin, time.time())))
 
     def _restart_scrapyd(self, machine: Machine, fault: Fault) -> None:
@@ -127,7 +127,7 @@ class Injector(threading.Thread):
         self._say(f"{fault.kind}: {machine.name}, its spiders go on")
         if not machine.stop_scrapyd():
             self.broken.append(f"Scrapyd on {machine.name} did not end by SIGTERM")
-        self._start_again(machine)
+        self._start_again(machine.name, machine.start)
         self.hits.append(Hit(fault.kind, machine.name, Span(begin, time.time())))
 
     def _freeze_machine(self, machine: Machine, fault: Fault) -> None:
@@ -169,7 +169,7 @@ class Injector(threading.Thread):
         self._machines.redis.kill()
         self._say(f"{fault.kind}: for {away_s:.1f} s")
         self._done.wait(away_s)
-        self._machines.redis.start()
+        self._start_again("Redis", self._machines.redis.start)
         self._is_redis_sound = True
         self.hits.append(Hit(fault.kind, REDIS, Span(begin, time.time())))
 
@@ -179,11 +179,12 @@ class Injector(threading.Thread):
         self._say(f"{FaultKind.NODE_ADDED}: {name}")
         self.hits.append(Hit(FaultKind.NODE_ADDED, name, Span(begin, time.time())))
 
-    def _start_again(self, machine: Machine) -> None:
+    def _start_again(self, what: str, start: Callable[[], None]) -> None:
         try:
-            machine.start()
+            start()
         except AssertionError as error:
-            self.broken.append(f"{machine.name} did not come up again: {error}")
+            self._say(f"{what} did not come up again")
+            self.broken.append(f"{what} did not come up again: {error}")
             raise
 
     def _submit(self, work: Callable[[], None]) -> None:

