@@ -14,10 +14,10 @@ from support.documents import ROOT, prose
 from toolkit.cli.errors import TABLE
 from toolkit.cli.topics import FOLDER, read_topic, topic_names
 from toolkit.cluster.schedule import RESERVED_ARGUMENTS
-from toolkit.cluster.verdict import CANCEL_REASONS, FAILURE_REASONS
+from toolkit.cluster.verdict import CANCEL_REASONS
 from toolkit.config.options import Scope, options
 from toolkit.config.paths import sample_file
-from toolkit.model.jobs import JobState
+from toolkit.model.jobs import FAILURE_REASONS, JobState
 from toolkit.model.snapshot import NodeState
 
 TOPICS = sorted(FOLDER.rglob("*.md"))

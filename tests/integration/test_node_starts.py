@@ -79,6 +79,16 @@ def test_a_component_of_stock_scrapyd_beside_the_application_is_refused(tmp_path
     )
 
 
+def test_an_endpoint_of_stock_scrapyd_beside_the_application_is_refused(tmp_path: Path) -> None:
+    stock = {"addversion.json": "scrapyd.webservice.AddVersion"}
+
+    said = refusal(PluginNode(tmp_path / "node", redis_url="redis://localhost:1/0", services=stock))
+
+    assert said == (
+        "scrapyd.conf: with this application, [services] must say addversion.json = toolkit.node.webservice.AddVersion"
+    )
+
+
 def test_a_second_scrapyd_in_the_same_folder_does_not_start(redis_url: str, tmp_path: Path) -> None:
     with PluginNode(tmp_path / "node", redis_url=redis_url) as first:
         second = PluginNode(first.folder, redis_url=redis_url)

@@ -20,27 +20,13 @@ from support.waiting import wait_until
 from toolkit.model.hosts import Secret
 from toolkit.model.nodes import NodeRecord
 from toolkit.model.snapshot import NodeState
-from toolkit.node.application import COMPONENTS
+from toolkit.node.application import COMPONENTS, SERVICES
 from toolkit.runs.folder import RunFolder
 from toolkit.runs.registration import Registered, registered
 from toolkit.store.interfaces import Shared, Store
 from toolkit.store.open import open_store
 
 REGISTERED_WITHIN_S = 30.0
-SERVICES: Mapping[str, str] = {
-    "schedule.json": "Schedule",
-    "cancel.json": "Cancel",
-    "status.json": "Status",
-    "addversion.json": "AddVersion",
-    "listprojects.json": "ListProjects",
-    "listversions.json": "ListVersions",
-    "listspiders.json": "ListSpiders",
-    "delproject.json": "DeleteProject",
-    "delversion.json": "DeleteVersion",
-    "listjobs.json": "ListJobs",
-    "daemonstatus.json": "DaemonStatus",
-    "crawlctl.json": "WhoAmI",
-}
 
 
 class PluginNode(ScrapydNode):
@@ -64,6 +50,7 @@ class PluginNode(ScrapydNode):
         own: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
+        services: Mapping[str, str] | None = None,
     ) -> None:
         user, secret = credentials or (None, None)
         redis = {} if redis_url is None else {"redis": redis_url}
@@ -79,7 +66,7 @@ class PluginNode(ScrapydNode):
             options={**application, **COMPONENTS, **(options or {})},
             sections={
                 "crawlctl": section,
-                "services": {path: f"toolkit.node.webservice.{kind}" for path, kind in SERVICES.items()},
+                "services": {**SERVICES, **(services or {})},
             },
             environ=environ,
         )

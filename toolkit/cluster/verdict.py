@@ -8,11 +8,10 @@ from datetime import datetime, timedelta
 
 from toolkit.cluster.joblog import LogFacts
 from toolkit.cluster.scrapyd import ListedJob
-from toolkit.model.jobs import Job, JobState
+from toolkit.model.jobs import FAILURE_REASONS, Job, JobState
 from toolkit.model.names import JobId
 from toolkit.model.outcomes import Outcomes
 
-FAILURE_REASONS = frozenset({"memusage_exceeded", "closespider_errorcount", "start_error"})
 CANCEL_REASONS = frozenset({"shutdown", "cancelled"})
 ENDED_UNCLOSED = "ended without closing the spider"
 GONE = "its node knows nothing of it any more"

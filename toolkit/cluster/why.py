@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from toolkit.cluster.files import read_log
 from toolkit.cluster.membership import plug_in_error, registered
@@ -19,6 +19,8 @@ from toolkit.store.interfaces import Store
 from toolkit.store.interfaces_queue import JobQueue
 
 LOG_LINES = 20
+LONG_S = 120
+"""From here on a span is told in hours, minutes and seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,8 @@ def _moment(at: datetime) -> str:
 
 
 def _span(begin: datetime, end: datetime) -> str:
-    return f"{max(0.0, (end - begin).total_seconds()):.0f} s"
+    seconds = max(0, round((end - begin).total_seconds()))
+    return f"{seconds} s" if seconds < LONG_S else str(timedelta(seconds=seconds))
 
 
 def _read_waiting(queue: JobQueue, job: Job, records: Sequence[NodeRecord]) -> Waiting:

@@ -36,6 +36,22 @@ COMPONENTS = {
 }
 """What scrapyd.conf must name beside this application: one without the other would lose jobs or slots."""
 
+SERVICES = {
+    "schedule.json": "toolkit.node.webservice.Schedule",
+    "cancel.json": "toolkit.node.webservice.Cancel",
+    "status.json": "toolkit.node.webservice.Status",
+    "listjobs.json": "toolkit.node.webservice.ListJobs",
+    "daemonstatus.json": "toolkit.node.webservice.DaemonStatus",
+    "addversion.json": "toolkit.node.webservice.AddVersion",
+    "delversion.json": "toolkit.node.webservice.DeleteVersion",
+    "delproject.json": "toolkit.node.webservice.DeleteProject",
+    "listprojects.json": "toolkit.node.webservice.ListProjects",
+    "listversions.json": "toolkit.node.webservice.ListVersions",
+    "listspiders.json": "toolkit.node.webservice.ListSpiders",
+    "crawlctl.json": "toolkit.node.webservice.WhoAmI",
+}
+"""The endpoints: Scrapyd's own would take eggs unproven, and know nothing of the cluster. An empty value is allowed."""
+
 
 def application(config: Config) -> Any:
     """Return Scrapyd's application with the node's services in it. Redis need not be there yet.
@@ -70,3 +86,9 @@ def _check_components(config: Config) -> None:
     for option, wanted in COMPONENTS.items():
         if config.get(option, "") != wanted:
             raise ConfigurationError(f"with this application, [scrapyd] must say {option} = {wanted}")
+    found = dict(config.items("services", default=[]))
+    for endpoint, wanted in SERVICES.items():
+        # Somebody's own class is his affair, and nothing at all turns the endpoint off.
+        is_stock = found.get(endpoint, "").startswith("scrapyd.")
+        if is_stock or (endpoint == "crawlctl.json" and endpoint not in found):
+            raise ConfigurationError(f"with this application, [services] must say {endpoint} = {wanted}")

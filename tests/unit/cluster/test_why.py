@@ -59,6 +59,7 @@ def test_a_held_job_waits_to_be_released() -> None:
 
 def test_a_delayed_job_says_when_it_is_due() -> None:
     assert "in 50 s" in summary(replace(JOB, due_at=BEGIN + timedelta(seconds=60)), a_record("a"))
+    assert "in 1 day, 0:00:00" in summary(replace(JOB, due_at=NOW + timedelta(days=1)), a_record("a"))
     assert "could take it" in summary(replace(JOB, due_at=BEGIN), a_record("a"))
 
 
