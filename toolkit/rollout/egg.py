@@ -21,6 +21,7 @@ from toolkit.model.errors import EggError
 from toolkit.rollout.builders import BuildStyle, build_direct, packaging_of
 from toolkit.rollout.tree import Contents
 
+_OUR_PACKAGE = "toolkit"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
 _UNIX = 3
 _FILE_MODE = 0o100644 << 16
@@ -62,6 +63,7 @@ def build_egg(project: ScrapyProject, *, include_dependencies: bool = False, pyt
         files = {**read_dependencies(root, python=python), **files}
     settings_module, entry_points = _entry_points(contents.entry_points, project.settings_module)
     _refuse_missing_settings(root, contents, settings_module)
+    _refuse_our_name(files, root.name)
     content = _pack({**files, **_egg_info(contents, entry_points, files)})
     return Egg(
         content=content,
@@ -98,8 +100,18 @@ def read_egg(path: Path) -> Egg:
     settings_module, _ = _entry_points(text, "", name=str(path))
     if not settings_module:
         raise EggError(f"{path} has no [scrapy] settings entry point, so Scrapyd cannot run it", hint=hint)
+    _refuse_our_name(names, str(path))
     files = sum(not name.startswith("EGG-INFO/") for name in names)
     return Egg(content, hashlib.sha256(content).hexdigest(), settings_module, "file", (), files)
+
+
+def _refuse_our_name(names: Iterable[str], what: str) -> None:
+    """Refuse a project that brings a package of the name that the node's plug-in has: the node would load its own."""
+    if any(name.partition("/")[0] in {_OUR_PACKAGE, f"{_OUR_PACKAGE}.py"} for name in names):
+        raise EggError(
+            f"{what} brings a top-level package {_OUR_PACKAGE!r}, which is the name of the nodes' own plug-in",
+            hint=f"rename the package: a node would import its own {_OUR_PACKAGE!r} instead",
+        )
 
 
 def write_egg(egg: Egg, path: Path) -> None:

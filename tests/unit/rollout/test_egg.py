@@ -190,3 +190,14 @@ def test_what_scrapyd_deploy_left_behind_does_not_change_the_egg(tmp_path: Path)
     )
     write_files(tmp_path, {"setup.py": setup_py, "project.egg-info/PKG-INFO": "x", "build/lib/shop/__init__.py": ""})
     assert build_egg(write_project(tmp_path)) == plain
+
+
+def test_a_package_of_the_plug_ins_name_is_refused_in_a_project_and_in_an_egg(tmp_path: Path) -> None:
+    project = write_project(tmp_path / "project", {"toolkit/__init__.py": ""})
+    with pytest.raises(EggError, match="brings a top-level package 'toolkit'"):
+        build_egg(project)
+    info = {"EGG-INFO/PKG-INFO": "", "EGG-INFO/entry_points.txt": "[scrapy]\nsettings = toolkit.settings\n"}
+    with pytest.raises(EggError, match="brings a top-level package 'toolkit'") as caught:
+        read_egg(zip_at(tmp_path / "shop.egg", {**info, "toolkit.py": ""}))
+    assert caught.value.hint is not None
+    assert "rename" in caught.value.hint
