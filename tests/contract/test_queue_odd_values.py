@@ -53,7 +53,7 @@ def test_any_reason_is_recorded(desk: QueueDesk, reason: str) -> None:
 
 
 def test_arguments_that_are_no_unicode_come_to_the_node(desk: QueueDesk) -> None:
-    args = {"path": "caf\udce9", "nul": "a\0b"}
+    args = {"path": "M\udcfcnchen", "nul": "a\0b"}
     desk.queue.add([a_pending_job("a", args=args)])
     assert desk.claim(desk.register(a_report())).job.args == args
 
