@@ -26,7 +26,7 @@ from toolkit.node.reactor import later
 from toolkit.node.stopping import STALE_GRACE_S, TIMEOUT_GRACE_S, Step, Stopping
 from toolkit.node.watching import watch_exit
 from toolkit.runs import process
-from toolkit.runs.control import control_of
+from toolkit.runs.control import control_of, read_control
 from toolkit.runs.folder import CONTROL, STOP, RunFolder
 from toolkit.runs.report import Exit
 
@@ -111,6 +111,8 @@ class Run:
     def adopt(self, pid: int, start: str, *, stopped_for: Cause | None) -> None:
         """Watch over a process that an earlier Scrapyd has started, and finish what that one began."""
         self.is_adopted = True
+        # What the process follows now: a wish that was taken back while nobody was here is a change.
+        self._wish = read_control(self.folder.read(CONTROL))
         self._begin(pid, start)
         watch_exit(pid, start, self._leader_gone)
         if stopped_for is not None:

@@ -1,0 +1,41 @@
+"""A run that an earlier Scrapyd has begun is brought to what is wished of it now."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from toolkit.model.names import JobId, ProjectName, SpiderName, Token, VersionName
+from toolkit.model.queue import Wish
+from toolkit.node import run as module
+from toolkit.node.claims import Claim
+from toolkit.node.run import Run
+from toolkit.runs.control import control_of, read_control
+from toolkit.runs.folder import CONTROL, RunFolder
+from toolkit.runs.process import start_of
+
+CLAIM = Claim(
+    job_id=JobId("job-1"),
+    token=Token("7:node-1:life"),
+    project=ProjectName("shop"),
+    spider=SpiderName("books"),
+    version=VersionName("v1"),
+    attempt=1,
+    begun_at=0.0,
+    lease_s=10.0,
+)
+
+
+def test_a_spider_that_was_resumed_while_scrapyd_was_away_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "watch_exit", lambda *_: None)
+    folder = RunFolder(tmp_path)
+    folder.write(CONTROL, control_of(Wish(is_paused=True, delay_s=2.0)))
+
+    run = Run(CLAIM, folder, on_gone=lambda _: None)
+    run.adopt(os.getpid(), start_of(os.getpid()) or "", stopped_for=None)
+    run.heed(Wish())
+    assert read_control(folder.read(CONTROL)) == Wish()
