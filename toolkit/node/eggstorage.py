@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from scrapyd.eggstorage import FilesystemEggStorage, sorted_versions
-from scrapyd.exceptions import EggNotFoundError
+from scrapyd.exceptions import DirectoryTraversalError, EggNotFoundError
 from scrapyd.interfaces import IEggStorage
 from zope.interface import implementer  # type: ignore[import-untyped]
 
@@ -174,6 +174,12 @@ class ProvenEggStorage(FilesystemEggStorage):  # type: ignore[misc]  # Scrapyd i
                 return hashlib.file_digest(egg, "sha256").hexdigest()
         except OSError:
             return None
+
+    def _get_path(self, project: str, *trusted: str) -> str:
+        # Scrapyd takes "." for a name inside the folder, and would remove all projects with it.
+        if os.path.normpath(project) == os.curdir:
+            raise DirectoryTraversalError(project)
+        return str(super()._get_path(project, *trusted))
 
     def _has_only_staged(self, project: str) -> bool:
         names = [path.name for path in Path(self._get_path(project)).glob("*.egg")]

@@ -131,3 +131,12 @@ def test_no_project_leads_out_of_the_folder(eggs: ProvenEggStorage, project: str
     for act in (eggs.list, eggs.delete, eggs.stage, lambda name: eggs.put(io.BytesIO(b"x"), name, "1")):
         with pytest.raises(DirectoryTraversalError):
             act(project)
+
+
+@pytest.mark.parametrize("project", [".", "", "./", "shop/..", ".//."])
+def test_a_name_for_the_whole_folder_is_no_project(eggs: ProvenEggStorage, project: str) -> None:
+    eggs.put(io.BytesIO(b"one"), "shop", "1")
+    for attempt in (lambda: eggs.delete(project), lambda: eggs.stage(project), lambda: eggs.get(project, "1")):
+        with pytest.raises(DirectoryTraversalError):
+            attempt()
+    assert eggs.list_projects() == ["shop"]
