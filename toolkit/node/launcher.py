@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
 REST_S = 10.0
-"""How long no job is taken after one could not be started for want of memory, disk or descriptors."""
+"""How long no job is taken after one could not be started through no fault of its own."""
 
 _log = Logger()
 
@@ -155,17 +155,19 @@ class LeasedLauncher(Service):
         message = spawning.message_of(claimed.job)
         environment = self.app.getComponent(IEnvironment)
         message["settings"].update(environment.get_settings(message))
+        args = spawning.command_of(message, runner=self.runner)
+        env = environment.get_environment(message, slot)
+        # Last, so that nothing which fails leaves a folder behind.
         folder = spawning.folder_for(self.membership.home.runs, claim)
         run = Run(claim, folder, on_gone=lambda run: self._gone(run, slot))
-        run.args = spawning.command_of(message, runner=self.runner)
-        run.env = spawning.environment_of(environment.get_environment(message, slot), folder)
+        run.args, run.env = args, spawning.environment_of(env, folder)
         return run
 
     def _could_not_begin(self, claim: Claim, run: Run | None, error: Exception) -> None:
         why = f"could not be started: {spawning.words_of(error)}"
         _log.error("Job {job} {why}", job=claim.job_id, why=why)
         ending: Ending | None = Ending(JobState.FAILED, f"it {why}")
-        if spawning.is_shortage(error):
+        if spawning.is_of_the_node(error):
             ending = None
             self.app.getComponent(IPoller).rest(REST_S)
         folder = run.folder if run else None

@@ -27,10 +27,9 @@ from toolkit.runs.folder import CLAIM, RUN_VARIABLE, RunFolder
 SECRET_VARIABLES = frozenset({"SCRAPYD_USERNAME", "SCRAPYD_PASSWORD"})
 OWN_PREFIX = "CRAWLCTL_"
 
-# What this machine lacks just now; everything else that keeps a process from starting is in the job itself.
-_SHORTAGES = frozenset(
-    {errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EROFS, errno.EIO}
-)
+# What no node could do for a job; every other refusal of the system is this node's affair: a full disk, a folder that
+# is gone or somebody else's. A node that failed jobs for that would soon have failed all there are.
+_OF_THE_JOB = frozenset({errno.E2BIG, errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
 
 
 def folder_for(runs: Path, claim: Claim) -> RunFolder:
@@ -103,9 +102,9 @@ def spawn(run: Run) -> None:
         )
 
 
-def is_shortage(error: BaseException) -> bool:
+def is_of_the_node(error: BaseException) -> bool:
     """Tell whether the node, not the job, kept a process from starting: then the job goes back and another may try."""
-    return isinstance(error, OSError) and error.errno in _SHORTAGES
+    return isinstance(error, OSError) and error.errno not in _OF_THE_JOB
 
 
 def words_of(error: BaseException) -> str:

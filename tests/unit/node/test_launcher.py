@@ -1,0 +1,105 @@
+"""A job that cannot be begun costs neither the slot nor, where it is the node's fault, the job."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from scrapyd.config import Config
+from scrapyd.interfaces import IEnvironment, IPoller
+from twisted.internet.defer import Deferred, succeed
+
+from toolkit.model.jobs import Job, JobState
+from toolkit.model.names import JobId, ProjectName, SpiderName, Token, VersionName
+from toolkit.model.queue import Claimed, Ending
+from toolkit.node.launcher import LeasedLauncher
+from toolkit.node.membership import membership
+
+GIVEN = Claimed(
+    Job(JobId("job-1"), ProjectName("shop"), SpiderName("books"), JobState.STARTING, VersionName("v1")),
+    Token("7:node-1:life"),
+)
+
+
+class Desk:
+    """A launcher whose poller gives what it is told, and whose environment fails as told."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, settings: object, environment: object) -> None:
+        monkeypatch.chdir(folder)  # Scrapyd reads a scrapyd.conf that lies where it is started.
+        config = Config(values={"dbs_dir": str(folder / "dbs"), "max_proc": "1"})
+        config.cp.add_section("crawlctl")
+        config.cp.set("crawlctl", "redis", "redis://nowhere:1/0")
+        self.member = membership(config)
+        monkeypatch.setattr(self.member, "ask", lambda work: succeed(work(SimpleNamespace(queue=self))))
+        self._fails = {"settings": settings, "environment": environment}
+        self.offers: list[Deferred[Claimed]] = []
+        self.outcomes: list[str] = []
+        self.launcher = LeasedLauncher(config, self)
+        self.launcher.startService()
+
+    # --- what Scrapyd's application gives
+
+    def getComponent(self, kind: object) -> Any:  # noqa: N802 - Scrapyd's name
+        return self if kind in {IPoller, IEnvironment} else []
+
+    def next(self) -> Deferred[Claimed]:
+        self.offers.append(Deferred())
+        return self.offers[-1]
+
+    def rest(self, seconds: float) -> None:
+        self.outcomes.append(f"rest {seconds:g}")
+
+    def get_settings(self, _: Mapping[str, Any]) -> dict[str, str]:
+        return self._fail("settings")
+
+    def get_environment(self, _: Mapping[str, Any], __: int) -> dict[str, str]:
+        return self._fail("environment")
+
+    def _fail(self, what: str) -> dict[str, str]:
+        problem = self._fails[what]
+        if isinstance(problem, Exception):
+            raise problem
+        return {}
+
+    # --- what the queue hears
+
+    def finish(self, _: JobId, __: Token, ending: Ending) -> JobState:
+        self.outcomes.append(ending.state)
+        return ending.state
+
+    def give_back(self, _: JobId, __: Token, *, reason: str) -> bool:
+        self.outcomes.append(reason)
+        return True
+
+
+def test_what_fails_on_the_way_to_a_process_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(tmp_path, monkeypatch, settings=None, environment=ValueError("of the project"))
+    desk.offers[0].callback(GIVEN)
+
+    assert desk.outcomes == [JobState.FAILED]
+    assert len(desk.offers) == 2
+    assert list(desk.member.home.runs.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ENOENT, errno.ENOTDIR, errno.ENOSPC, errno.ESTALE])
+def test_a_job_goes_back_from_a_node_that_cannot_use_its_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    desk = Desk(tmp_path, monkeypatch, settings=OSError(number, "of the node", "/logs"), environment=None)
+    desk.offers[0].callback(GIVEN)
+
+    assert desk.outcomes[0] == "rest 10"
+    assert "of the node" in desk.outcomes[1]
+    assert len(desk.offers) == 2
+
+
+@pytest.mark.parametrize("number", [errno.E2BIG, errno.ENAMETOOLONG])
+def test_a_job_that_no_node_could_begin_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    desk = Desk(tmp_path, monkeypatch, settings=OSError(number, "of the job"), environment=None)
+    desk.offers[0].callback(GIVEN)
+
+    assert desk.outcomes == [JobState.FAILED]
