@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 THREADS = 8
+"""How many calls may wait for Redis at a time: so many of the node's own, and so many of who asks it."""
+
 _SOFTWARE = ("crawlctl", "scrapyd", "scrapy", "twisted")
 _log = Logger()
 
@@ -77,16 +79,19 @@ class Membership:
         return Catalogue(self.settings.state_dir / "catalogue.json")
 
     def call(self, work: Callable[[Store], T]) -> Deferred[T]:
-        """Do what must wait for Redis in a thread; what it returns or raises comes back on the reactor's thread.
+        """Answer what somebody asked this node, in a thread; what comes of it comes back on the reactor's thread.
 
         `StoreUnreachableError` also when the store could not be opened; the next call tries again. Not for work that
         takes more than seconds: the threads are few.
         """
-        return deferToThreadPool(reactor(), self._pool, lambda: work(self.store()))
+        return deferToThreadPool(reactor(), self._pool_of_callers, lambda: work(self.store()))
 
     def ask(self, work: Callable[[Shared], T]) -> Deferred[T]:
-        """Do as `call` does, with the rooms that nodes share: `ask(lambda shared: shared.queue.counts())`."""
-        return self.call(lambda store: work(_shared(store)))
+        """Do as `call` does what the node's own life depends on, with the rooms that nodes share.
+
+        In threads of its own: a crowd of readers, who wait for long lists, must not cost the node its leases.
+        """
+        return deferToThreadPool(reactor(), self._pool, lambda: work(_shared(self.store())))
 
     def store(self) -> Store:
         """Return the open store; only in a thread, since it may wait.
@@ -140,15 +145,23 @@ class Membership:
 
     @cached_property
     def _pool(self) -> ThreadPool:
-        pool = _Threads(minthreads=0, maxthreads=THREADS, name="crawlctl")
-        pool.start()
-        return pool
+        return _started("crawlctl")
+
+    @cached_property
+    def _pool_of_callers(self) -> ThreadPool:
+        return _started("crawlctl-callers")
 
 
 class _Threads(ThreadPool):
     """Threads that do not keep a process from ending while Redis lets them wait."""
 
     threadFactory = partial(threading.Thread, daemon=True)  # type: ignore[assignment]  # noqa: N815 - Twisted's name
+
+
+def _started(name: str) -> ThreadPool:
+    pool = _Threads(minthreads=0, maxthreads=THREADS, name=name)
+    pool.start()
+    return pool
 
 
 _MEMBERSHIPS: WeakKeyDictionary[Config, Membership] = WeakKeyDictionary()
