@@ -78,6 +78,17 @@ def test_a_node_of_any_name_finds_what_it_left(desk: QueueDesk, name: str) -> No
     assert desk.job("a").attempt == 1
 
 
+def test_nothing_is_read_of_what_other_nodes_have(desk: QueueDesk) -> None:
+    # A thousand nodes that come back together would keep Redis busy with it; a record that nobody can read shows it.
+    desk.add("theirs", "mine")
+    desk.run(desk.register(a_report("node-2")))
+    report = desk.register(a_report("node-1"))
+    desk.claim(report)
+    desk.redis.hset(desk.keys.jobs, "theirs", "no JSON")
+
+    assert desk.queue.reconcile(report, []) == {"mine": JobState.PENDING}
+
+
 def test_a_claim_that_was_cancelled_before_its_answer_came_is_cancelled(desk: QueueDesk) -> None:
     desk.add("a1")
     report = desk.register(a_report())

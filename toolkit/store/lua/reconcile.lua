@@ -15,9 +15,12 @@ end
 
 local of_this_life = ":" .. node .. ":" .. session
 local settled = {}
-for _, id in ipairs(redis.call("ZRANGE", leases, 0, -1)) do
-  local token, job = redis.call("HGET", owners, id), read(id)
-  if token and job.node == node and not known[token] then
+local owned = redis.call("HGETALL", owners)
+for at = 1, #owned, 2 do
+  local id, token = owned[at], owned[at + 1]
+  -- A token names its node. Reading every job of a large cluster would keep Redis busy, just when all nodes come back.
+  local job = not known[token] and string.find(token, ":" .. node .. ":", 1, true) and read(id)
+  if job and job.node == node then
     disown(id, job)
     if string.sub(token, -#of_this_life) == of_this_life and not job.cancel_ms then
       job.attempt = job.attempt - 1
