@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -9,7 +10,7 @@ from support.queue_desk import QueueDesk, a_pending_job, a_report, names
 
 from toolkit.model.errors import UsageError
 from toolkit.model.jobs import JobFilter, JobState
-from toolkit.model.queue import Ending, Progress
+from toolkit.model.queue import Ending, NothingToClaim, Progress
 
 HALF_A_CHARACTER = "half a character \ud83d and a byte \udcff"
 ODD_PROGRESS = [
@@ -63,3 +64,17 @@ def test_a_name_that_is_no_unicode_is_refused_before_it_can_stop_the_queue(desk:
         desk.queue.add([a_pending_job("good"), a_pending_job("bad", spider="b\udcff")])
     desk.add("other")
     assert desk.take_all(desk.register(a_report())) == ["other"]
+
+
+@pytest.mark.parametrize("order", ['{"v":1,"args":{"n":1}}', "no JSON", '{"v":999}'], ids=["number", "text", "newer"])
+def test_a_job_that_a_node_cannot_read_fails_and_holds_up_nobody(desk: QueueDesk, order: str) -> None:
+    desk.add("odd", "other")
+    desk.redis.hset(desk.keys.orders, "odd", order)
+    report = desk.register(a_report())
+
+    assert isinstance(desk.look(report), NothingToClaim)
+    assert desk.claim(report).job.id == "other"
+    odd = json.loads(str(desk.redis.hget(desk.keys.jobs, "odd")))
+    assert odd["state"] == JobState.FAILED
+    assert "in the shared store" in odd["reason"]
+    assert desk.queue.counts()["active"] == 1

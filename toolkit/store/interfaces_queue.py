@@ -92,7 +92,8 @@ class JobQueue(Protocol):
         """Give the best job of these lines to the node under a fresh lease and token, or say when to look again.
 
         The order is by priority, then by age. Caps are kept. A job that is younger than `CLAIM_PATIENCE_S` is left to
-        a live node with more room, if there is one. Due delayed jobs take their place first.
+        a live node with more room, if there is one. Due delayed jobs take their place first. A job whose record
+        cannot be read fails and says so, for it would come first for ever.
         """
 
     def started(self, job_id: JobId, token: Token, *, pid: int) -> bool:

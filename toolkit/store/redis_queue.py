@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from toolkit.model.errors import UsageError
+from toolkit.model.errors import StoreUnreadableError, UsageError
 from toolkit.model.jobs import MAX_PRIORITY, Job, JobState
 from toolkit.model.names import JobId, LineName, NodeName, ProjectName, SpiderName, Token
 from toolkit.model.nodes import DEFAULT_LEASE_S, NodeReport
@@ -183,10 +183,13 @@ class RedisQueue:
         ]
         kind, *rest = self._run("claim", *terms, *lines, more_keys=(self._keys.draining, self._keys.sessions))
         if kind == "job":
-            _, token, facts, order = rest
-            place = wire_jobs.place_in(facts)
-            on = None if place is None else self._door.ask("HGET", self._keys.places, place)
-            return Claimed(wire_jobs.read_job(facts, order=order, on=on), Token(token))
+            job_id, token, facts, order = rest
+            try:
+                return Claimed(self._read(facts, order), Token(token))
+            except StoreUnreadableError as error:
+                # Given back, it would come first again, and no other job ever.
+                self.finish(job_id, token, Ending(JobState.FAILED, f"{report.name} cannot run it: {error.message}"))
+                return NothingToClaim(again_s=0.0)
         return NothingToClaim(None if int(rest[0]) < 0 else int(rest[0]) / 1000)
 
     def started(self, job_id: JobId, token: Token, *, pid: int) -> bool:
@@ -221,6 +224,11 @@ class RedisQueue:
     def wakes(self, *, timeout_s: float) -> Iterator[str]:
         """See `JobQueue.wakes`."""
         return self._door.listen(self._keys.wake, timeout_s=timeout_s)
+
+    def _read(self, facts: str, order: str | None) -> Job:
+        place = wire_jobs.place_in(facts)
+        on = None if place is None else self._door.ask("HGET", self._keys.places, place)
+        return wire_jobs.read_job(facts, order=order, on=on)
 
     def _wish(self, job_id: JobId, changes: Mapping[str, object]) -> JobState | None:
         state = self._run("wish", job_id, json.dumps(changes))
