@@ -27,29 +27,31 @@ def find_attention(
     A node that was given a job a moment ago is not yet blamed for not running it: stock Scrapyd looks every 5 s.
     """
     found: list[Attention] = []
-    for state, what in (
-        (NodeState.UNREACHABLE, "cannot be reached"),
-        (NodeState.UNAUTHORIZED, "refuses our credentials"),
+    for state, one, many in (
+        (NodeState.UNREACHABLE, "cannot be reached", "cannot be reached"),
+        (NodeState.UNAUTHORIZED, "refuses our credentials", "refuse our credentials"),
     ):
         if names := [node.name for node in statuses if node.state is state]:
-            found.append(_about(state.value, names, what))
+            found.append(_about(state.value, names, one=one, many=many))
     if without_password:
         found.append(
             _about(
                 "open",
                 without_password,
-                "runs anybody's code: it asks for no password",
-                "set username and password in its scrapyd.conf",
+                one="runs anybody's code: it asks for no password",
+                many="run anybody's code: they ask for no password",
+                command="set username and password in its scrapyd.conf",
             )
         )
     live = [node for node in statuses if node.state is NodeState.LIVE and node.kind != PLUG_IN]
     for project, version in sorted(active.items()):
         behind = [node.name for node in live if version not in (node.projects or {}).get(project, ())]
         if behind:
-            found.append(_about("behind", behind, f"does not hold {project} {version}", "crawlctl deploy"))
+            found.append(_not_holding(behind, f"{project} {version}", "crawlctl deploy"))
     idle = (node.name for node in live if node.pending and not node.running)
     if waiting := [name for name in idle if name not in just_scheduled]:
-        found.append(_about("waiting", waiting, "has jobs pending and runs none", PENDING_JOBS))
+        what = {"one": "has jobs pending and runs none", "many": "have jobs pending and run none"}
+        found.append(_about("waiting", waiting, **what, command=PENDING_JOBS))
     return found
 
 
@@ -61,8 +63,9 @@ def find_strays(
     for project, known in sorted(versions.items()):
         names = [node.name for node in statuses if set((node.projects or {}).get(project, ())) - known]
         if names:
-            what = f"holds versions of {project} that no release knows"
-            found.append(_about("stray", names, what, f"crawlctl prune -p {project} --strays --dry-run"))
+            what = f"versions of {project} that no release knows"
+            command = f"crawlctl prune -p {project} --strays --dry-run"
+            found.append(_about("stray", names, one=f"holds {what}", many=f"hold {what}", command=command))
     return found
 
 
@@ -76,24 +79,29 @@ def find_plug_in_attention(
     """Say what an operator should look at of plug-in nodes and their queue, the worst first. Pure."""
     found: list[Attention] = []
     clashing = [record for record in records if record.clash]
-    found += [_about("clash", [each.name], f"is claimed by another node: {each.clash}") for each in clashing]
-    for state, what, command in _STATES:
+    for each in clashing:
+        what = f"is claimed by another node: {each.clash}"
+        found.append(_about("clash", [each.name], one=what, many=what, command="give the other one another node_name"))
+    for state, one, many in _STATES:
         if names := [record.name for record in records if record.state is state]:
-            found.append(_about(state.value, names, what, command))
+            found.append(_about(state.value, names, one=one, many=many, command="crawlctl nodes list"))
     present = [record for record in records if record.state is not NodeState.LOST]
-    found += _by_reason("unfit", ((record, record.report.unfit) for record in present), "takes no job: ")
+    found += _unfit((record, record.report.unfit) for record in present)
     found += _behind(present, active)
     if names := [record.name for record in records if record.is_draining]:
-        found.append(_about("draining", names, "takes no new job", f"crawlctl nodes resume {names[0]}"))
+        resume = f"crawlctl nodes resume {' '.join(names) if len(names) <= MAX_NAMED else 'NAME...'}"
+        found.append(_about("draining", names, one="takes no new job", many="take no new job", command=resume))
     if count := counts.get(LOST_IN_A_DAY, 0):
-        what = f"{count} job(s) were lost in the last day: their nodes went away"
+        what = f"{count} jobs were lost in the last day: their nodes went away"
+        if count == 1:
+            what = "1 job was lost in the last day: its node went away"
         found.append(Attention("jobs_lost", what, command="crawlctl jobs list --state lost"))
     return found + _waiting_for_nobody(records, lines)
 
 
 _STATES = (
-    (NodeState.LOST, "gives no sign of life any more", "crawlctl nodes list"),
-    (NodeState.STALE, "has missed heartbeats", "crawlctl nodes list"),
+    (NodeState.LOST, "gives no sign of life any more", "give no sign of life any more"),
+    (NodeState.STALE, "has missed heartbeats", "have missed heartbeats"),
 )
 
 
@@ -108,18 +116,25 @@ def _behind(records: Sequence[NodeRecord], active: Mapping[ProjectName, VersionN
         for release in sorted(missing | report.behind.keys()):
             lacking.setdefault((release, report.behind.get(release, "")), []).append(record.name)
     return [
-        _about("behind", names, f"does not hold {release}{why and f': {why}'}", f"crawlctl nodes show {names[0]}")
+        _not_holding(names, f"{release}{why and f': {why}'}", f"crawlctl nodes show {names[0]}")
         for (release, why), names in sorted(lacking.items())
     ]
 
 
-def _by_reason(kind: str, reasons: Iterable[tuple[NodeRecord, str | None]], what: str) -> list[Attention]:
+def _unfit(reasons: Iterable[tuple[NodeRecord, str | None]]) -> list[Attention]:
     names: dict[str, list[NodeName]] = {}
     for record, reason in reasons:
         if reason:
             names.setdefault(reason, []).append(record.name)
     return [
-        _about(kind, group, f"{what}{reason}", f"crawlctl nodes show {group[0]}") for reason, group in names.items()
+        _about(
+            "unfit",
+            group,
+            one=f"takes no job: {reason}",
+            many=f"take no job: {reason}",
+            command=f"crawlctl nodes show {group[0]}",
+        )
+        for reason, group in names.items()
     ]
 
 
@@ -142,7 +157,12 @@ def _waiting_for_nobody(records: Sequence[NodeRecord], lines: Sequence[Line]) ->
     return [Attention("waiting", message, command=PENDING_JOBS)]
 
 
-def _about(kind: str, names: Sequence[NodeName], what: str, command: str | None = None) -> Attention:
-    more = len(names) - MAX_NAMED
+def _not_holding(names: Sequence[NodeName], release: str, command: str) -> Attention:
+    return _about("behind", names, one=f"does not hold {release}", many=f"do not hold {release}", command=command)
+
+
+def _about(kind: str, names: Sequence[NodeName], *, one: str, many: str, command: str | None = None) -> Attention:
+    """Say of these nodes what is said of one, or of many of them."""
+    what, more = one if len(names) == 1 else many, len(names) - MAX_NAMED
     some = ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
     return Attention(kind, f"{some} {what}", tuple(names), command)

@@ -63,6 +63,21 @@ def test_a_node_without_the_active_version_is_behind() -> None:
     assert "shop v1" in each.message
 
 
+def test_several_nodes_are_spoken_of_in_the_plural() -> None:
+    refusing = [away(name, NodeState.UNAUTHORIZED) for name in "ab"]
+    waiting = [live(name, pending=1, versions=()) for name in "cd"]
+    messages = [each.message for each in found(*refusing, *waiting, without_password="cd")]
+    assert messages == [
+        "a, b refuse our credentials",
+        "c, d run anybody's code: they ask for no password",
+        f"c, d do not hold {SHOP} {V1}",
+        "c, d have jobs pending and run none",
+    ]
+    assert find_strays(waiting, {}) == []
+    (strays,) = find_strays([live(name, versions=[V2]) for name in "ab"], {SHOP: frozenset({V1})})
+    assert strays.message == "a, b hold versions of shop that no release knows"
+
+
 def test_what_no_release_names_is_no_matter() -> None:
     assert found(live("a", versions=[V2]), active={}) == []
 

@@ -47,6 +47,33 @@ def test_the_worst_comes_first() -> None:
     assert [each.nodes for each in attention][:3] == [("a",), ("b",), ("c",)]
 
 
+def test_one_node_takes_and_several_take() -> None:
+    (one,) = found(a_record("a", is_draining=True))
+    assert (one.message, one.command) == ("a takes no new job", "crawlctl nodes resume a")
+    (two,) = found(a_record("a", is_draining=True), a_record("b", is_draining=True))
+    assert (two.message, two.command) == ("a, b take no new job", "crawlctl nodes resume a b")
+    lost, stale, unfit, behind = found(
+        *(a_record(name, age_s=100) for name in "ab"),
+        *(a_record(name, age_s=12) for name in "cd"),
+        *(a_record(name, unfit="no disk") for name in "ef"),
+        *(a_record(name, versions=()) for name in "gh"),
+    )
+    assert lost.message == "a, b give no sign of life any more"
+    assert stale.message == "c, d have missed heartbeats"
+    assert unfit.message == "e, f take no job: no disk"
+    assert behind.message == f"g, h do not hold {SHOP} {V1}"
+
+
+def test_many_drained_nodes_are_not_all_written_into_the_command() -> None:
+    (many,) = found(*(a_record(f"n{i}", is_draining=True) for i in range(9)))
+    assert many.command == "crawlctl nodes resume NAME..."
+
+
+def test_lost_jobs_are_counted_in_words_that_agree() -> None:
+    assert found(counts={"lost_day": 1})[0].message == "1 job was lost in the last day: its node went away"
+    assert found(counts={"lost_day": 2})[0].message == "2 jobs were lost in the last day: their nodes went away"
+
+
 def test_a_node_that_lacks_the_active_release_is_behind_and_says_why() -> None:
     why = "no module named scrapy_splash"
     attention = found(a_record("a", versions=(), behind={f"{SHOP} {V1}": why}), a_record("b", versions=()))
