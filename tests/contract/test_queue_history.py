@@ -11,7 +11,7 @@ from support.stores import BEGIN, V1, a_job
 from toolkit.model.hosts import Secret
 from toolkit.model.jobs import JobFilter, JobState
 from toolkit.model.names import JobId, NodeName
-from toolkit.model.queue import Cap, Progress
+from toolkit.model.queue import Cap, Ending, Progress
 from toolkit.store.redis_store import RedisStore
 
 DAY_S = 86_400
@@ -183,3 +183,17 @@ def test_no_key_outlives_what_it_was_for(desk: QueueDesk) -> None:
     assert desk.left_behind() == set()
     assert {line.version for line in desk.queue.lines()} <= {V1}
     assert list(desk.queue.lines()) == []
+
+
+def test_a_cluster_with_stock_nodes_too_counts_what_it_forgets(desk: QueueDesk, redis_url: str) -> None:
+    desk.add("a", attempts=1)
+    claim = desk.run(desk.register(a_report()))
+    desk.finish(claim, Ending(JobState.LOST, "its node was lost"))
+    assert (desk.queue.counts()["ended"], desk.queue.counts()["lost_day"]) == (1, 1)
+
+    small = RedisStore(Secret(redis_url), cluster=desk.keys.cluster, max_jobs=1)
+    sent = a_job("sent", state=JobState.FINISHED, minutes=60)
+    small.jobs.add([sent])
+    small.close()
+    assert {job.id for job in desk.store.jobs.recent(JobFilter(), limit=9)} == {"sent"}
+    assert (desk.queue.counts()["ended"], desk.queue.counts()["lost_day"]) == (0, 0)

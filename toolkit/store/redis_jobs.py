@@ -32,7 +32,7 @@ class RedisJobs:
         keys = self._keys
         verdict = self._door.run(
             "add_jobs",
-            keys=[keys.jobs, keys.unfinished_jobs, keys.final_jobs, keys.job_ids, keys.orders],
+            keys=[keys.jobs, keys.unfinished_jobs, keys.final_jobs, keys.job_ids, keys.orders, keys.clock, keys.lost],
             args=[self._max_jobs, *_arguments(jobs)],
         )
         if verdict[0] == "known":
