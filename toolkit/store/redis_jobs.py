@@ -110,15 +110,17 @@ class RedisJobs:
             places = self._places(facts)
             for body, order, now in zip(facts, orders, progress, strict=True):
                 if body is not None:
-                    on = places.get(wire_jobs.place_in(body)) if places else None
+                    on = places.get(wire_jobs.place_in(body) or "") if places else None
                     yield wire_jobs.read_job(body, order=order, progress=now, on=on)
 
-    def _places(self, facts: Sequence[str | None]) -> dict[str | None, str]:
+    def _places(self, facts: Sequence[str | None]) -> dict[str, str]:
         """Fetch the nodes of the places that some of the jobs are bound to; most jobs are bound to none."""
-        if not any(body is not None and '"place"' in body for body in facts):
+        bound = (body for body in facts if body is not None and '"place"' in body)
+        wanted = sorted({place for body in bound if (place := wire_jobs.place_in(body)) is not None})
+        if not wanted:
             return {}
-        places: dict[str | None, str] = self._door.ask("HGETALL", self._keys.places)
-        return places
+        nodes = self._door.ask("HMGET", self._keys.places, *wanted)
+        return {place: body for place, body in zip(wanted, nodes, strict=True) if body is not None}
 
 
 def _arguments(jobs: Sequence[Job]) -> list[str | int]:
