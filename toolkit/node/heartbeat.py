@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 CLASH_REMINDER_S = 60.0
 LEAVE_WITHIN_S = 3.0
+AGAIN_S = 1.0
+"""How soon the next sign of life follows one that did not arrive."""
+
 RELEASES_SPREAD_S = 0.5
 """How far apart the nodes ask for a new release, so that a thousand do not ask at once."""
 
@@ -189,6 +192,9 @@ class Heartbeat(MultiService):
             self._next.cancel()
         # A little chance keeps nodes that were started together from beating together.
         wait_s = 0.0 if self._is_wanted else self._every_s * random.uniform(0.85, 1.0)  # noqa: S311 - no secret
+        if self._away_since is not None:
+            # The wait for an answer that never came has eaten up much of the lease.
+            wait_s = min(wait_s, AGAIN_S)
         self._next = later(wait_s, self.beat)
 
     def _woken(self, word: str) -> None:
