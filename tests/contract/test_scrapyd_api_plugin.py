@@ -431,7 +431,10 @@ def test_any_node_takes_a_job_for_a_project_that_only_another_holds(
         what="its log to be there",
     )
     assert theirs == f"/logs/{project}/alpha/{job}.log"
-    assert node.get("daemonstatus.json")["running"] == nodes[1].get("daemonstatus.json")["running"] == 1
+    first, second = (each.get("daemonstatus.json") for each in nodes[:2])
+    assert (first["running"], second["running"]) == (1, 1)
+    assert (first["running_here"], second["running_here"]) == (0, 1)
+    assert first["cluster"] == second["cluster"]
     assert node.post("cancel.json", project=project, job=job, signal="KILL")["prevstate"] == "running"
     wait_until(lambda: state(nodes[1], job) == "finished", deadline_s=SOON_S, what="it to end")
     assert not nodes[1].spider_pids()
@@ -474,7 +477,8 @@ def test_while_redis_is_away_a_node_says_what_it_knows_and_claims_nothing_else(
     holder = 1 if node.spider_pids() else 0
     with away(redis_server):
         status = node.get("daemonstatus.json")
-        assert (status["status"], status["running"]) == ("ok", holder)
+        assert (status["status"], status["running"], status["running_here"]) == ("ok", holder, holder)
+        assert "cluster" not in status
         assert "this is of this node alone" in status["note"]
         known = node.get("status.json", job=job)
         assert known["currstate"] == "running"

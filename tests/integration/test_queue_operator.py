@@ -295,10 +295,11 @@ def test_without_the_store_the_nodes_are_asked_and_it_is_said(
     (placed,) = schedule(stock, desk.store.jobs, replace(BOOKS, version=VERSION), now=desk.store.now())
     listed = list_everywhere(stock, away, EVERY)
     assert placed.job.id in {job.id for job in listed.jobs}
-    assert "10.0.0.7:6379" in (listed.note or "")
+    assert listed.note is not None
+    assert "10.0.0.7:6379" in listed.note.message
     found = find_everywhere(stock, away, placed.job.id[:10])
     assert (found.job.id, found.job.node) == (placed.job.id, placed.job.node)
-    assert found.note == listed.note
+    assert str(found.note) == str(listed.note)
     (done,) = cancel_everywhere(stock, away, [found.job], grace_s=5)
     assert (done.after, done.error) == (JobState.CANCELLED, None)
     assert stock[NodeName(str(placed.job.node))].state_of(placed.job.id) is JobState.FINISHED

@@ -112,6 +112,27 @@ def test_while_redis_is_away_spiders_go_on_and_every_command_says_what_is_missin
             told = stage.desk.error(*words, exit_code=5)
             assert told.startswith("store_unreachable: ")
         assert process_of("goes-on")
+        alone = stage.desk.json("status", exit_code=5)
+        assert (alone["jobs"]["running"], [row["kind"] for row in alone["nodes"]]) == (1, ["node", "node"])
     wait_until(lambda: stage.desk.job("goes-on")["state"] == "running", deadline_s=20, what="the job to be seen again")
     assert stage.desk.job("goes-on")["attempt"] == 1
+    stage.desk.cancel_all()
+
+
+def test_an_operator_whom_redis_refuses_counts_each_job_once(stage: Stage, tmp_path: Path) -> None:
+    stage.desk.start_sleeper("--id", "goes-on", "--on", "node-1")
+    stage.desk.run("schedule", "quick", "--id", "held", "--delay", "1h")
+    known = stage.desk.json("status")
+    wrong = stage.redis.url.replace(str(stage.redis.password), "not-the-password")
+    stranger = Desk.of(stage.nodes, wrong, tmp_path / "stranger", secrets=())
+    seen = stranger.json("status", exit_code=5)
+    assert seen["jobs"] == known["jobs"]
+    assert [(row["name"], row["kind"], row["running"]) for row in seen["nodes"]] == [
+        ("node-1", "node", 1),
+        ("node-2", "node", 0),
+    ]
+    assert [(row["pending"], row["finished"]) for row in seen["nodes"]] == [(None, None), (None, None)]
+    told = stranger.run("jobs", exit_code=5).err
+    assert "it refuses the password" in told
+    assert "crawlctl up" not in told
     stage.desk.cancel_all()

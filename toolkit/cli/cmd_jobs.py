@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from toolkit.cluster.nodes import Nodes
     from toolkit.cluster.scrapyd import ScrapydNode
-    from toolkit.model.errors import CrawlctlError
+    from toolkit.model.errors import CrawlctlError, StoreUnreachableError
     from toolkit.model.jobs import Job
     from toolkit.model.names import NodeName
 
@@ -188,12 +188,10 @@ def items(session: Session, job: JobArgument) -> None:
     session.printer.stream(read_items(_node_of(nodes, found), found))
 
 
-def _end_by_note(session: Session, note: str | None) -> None:
+def _end_by_note(session: Session, note: StoreUnreachableError | None) -> None:
     """End as a store that is away ends every command; what could be shown without it is on stdout already."""
-    from toolkit.model.errors import StoreUnreachableError
-
     if note is not None:
-        raise session.failed(StoreUnreachableError(note))
+        raise session.failed(note)
 
 
 def _end_by_unseen(session: Session, unseen: Mapping[NodeName, str], of: int) -> None:
@@ -239,7 +237,7 @@ def _found(session: Session, nodes: Nodes, prefix: str) -> Job:
 
     found = find_everywhere(nodes, lambda: session.store, prefix)
     if found.note is not None:
-        session.printer.say(found.note, style="yellow")
+        session.printer.say(found.note.message, style="yellow")
     return found.job
 
 

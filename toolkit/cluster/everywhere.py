@@ -29,7 +29,7 @@ class Found:
     """The one job that was meant; `note` says that the store is away, so that this is one node's word only."""
 
     job: Job
-    note: str | None = None
+    note: StoreUnreachableError | None = None
 
 
 def list_everywhere(

@@ -13,7 +13,7 @@ from toolkit.cluster.joblog import TAIL_BYTES, LogFacts, read_log, to_utc
 from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.scrapyd import ListedJob, ScrapydNode
 from toolkit.cluster.verdict import GONE, is_being_sent, judge, merge
-from toolkit.model.errors import NodeError, NotFoundError, UsageError
+from toolkit.model.errors import NodeError, NotFoundError, StoreUnreachableError, UsageError
 from toolkit.model.jobs import Job, JobFilter, JobState
 from toolkit.model.names import JobId, NodeName
 from toolkit.model.outcomes import Outcomes
@@ -28,7 +28,7 @@ class JobList:
 
     jobs: tuple[Job, ...]
     unseen: Mapping[NodeName, str]
-    note: str | None = None
+    note: StoreUnreachableError | None = None
 
 
 def list_jobs(

@@ -31,12 +31,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class NodeLoad:
-    """What `daemonstatus.json` tells: jobs waiting, running and remembered as finished on this node."""
+    """What `daemonstatus.json` tells: jobs waiting, running and remembered as finished on this node.
+
+    Of a plug-in node `running_here` is what it runs itself; where it names its `cluster`, the others are that one's.
+    """
 
     pending: int
     running: int
     finished: int
     node_name: str
+    running_here: int | None = None
+    cluster: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,12 @@ class ScrapydNode(ScrapydAPI):  # type: ignore[misc] # the library carries no ty
         return self._shaped(
             DAEMON_STATUS,
             lambda: NodeLoad(
-                int(answer["pending"]), int(answer["running"]), int(answer["finished"]), str(answer.get("node_name"))
+                int(answer["pending"]),
+                int(answer["running"]),
+                int(answer["finished"]),
+                str(answer.get("node_name")),
+                running_here=None if (here := answer.get("running_here")) is None else int(here),
+                cluster=None if (cluster := answer.get("cluster")) is None else str(cluster),
             ),
         )
 

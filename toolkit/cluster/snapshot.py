@@ -88,16 +88,28 @@ def take_snapshot(nodes: Nodes, known: Remembered, *, is_whole: bool = True) -> 
     attention += find_strays(statuses, known.versions)
     if known.error is not None:
         attention.insert(0, Attention("store", known.error.message, command=known.error.hint))
+    counts = known.counts
+    if known.error is not None:
+        counts = queue_counts([outcome.value[0] for outcome in outcomes if outcome.value is not None])
     return Snapshot(
         known.now,
         tuple(statuses),
         versions,
         tuple(attention),
         is_store_away=known.error is not None,
-        queued=known.counts.get("pending", 0),
-        taken=known.counts.get("active", 0),
-        ended=known.counts.get("ended", 0),
+        queued=counts.get("pending", 0),
+        taken=counts.get("active", 0),
+        ended=counts.get("ended", 0),
     )
+
+
+def queue_counts(loads: Sequence[NodeLoad]) -> dict[str, int]:
+    """Count the shared queue's jobs by what plug-in nodes say themselves: each that reaches Redis counts all. Pure."""
+    plugged = [load for load in loads if load.running_here is not None]
+    told = [load for load in plugged if load.cluster is not None]
+    if not told:
+        return {"active": sum(load.running_here or 0 for load in plugged)}
+    return {"pending": told[-1].pending, "active": told[-1].running, "ended": told[-1].finished}
 
 
 def stock_statuses(nodes: Nodes) -> list[NodeStatus]:
@@ -132,6 +144,11 @@ def _status(host: Host, outcome: Outcome[Seen]) -> NodeStatus:
         why = outcome.error.why if isinstance(outcome.error, NodeError) else str(outcome.error)
         return NodeStatus(host.name, host.place, state, slots=host.slots, error=why)
     load, projects = outcome.value
+    if load.running_here is not None:
+        running = load.running_here
+        return NodeStatus(
+            host.name, host.place, NodeState.LIVE, PLUG_IN, slots=host.slots, running=running, projects=projects
+        )
     return NodeStatus(
         host.name,
         host.place,

@@ -17,9 +17,10 @@ from toolkit.model.names import NodeName
 from toolkit.model.outcomes import Outcomes
 
 
-def note(away: StoreUnreachableError) -> str:
-    """Say what an answer lacks that came without the store."""
-    return f"the shared store is away, so this is what the nodes themselves say now: {away.message}"
+def note(away: StoreUnreachableError) -> StoreUnreachableError:
+    """Say what an answer lacks that came without the store; what helps is what helped the store."""
+    text = f"the shared store cannot be asked, so this is what the nodes themselves say now: {away.message}"
+    return StoreUnreachableError(text, hint=away.hint)
 
 
 def list_jobs(nodes: Nodes, wanted: JobFilter, *, limit: int, offset: int, away: StoreUnreachableError) -> JobList:
@@ -47,7 +48,7 @@ def find_job(nodes: Nodes, prefix: str, *, away: StoreUnreachableError) -> Job:
     found = [job for job in _by_age(_listed(nodes, away)) if job.id.startswith(prefix)]
     exact = [job for job in found if job.id == prefix] or found
     if not exact:
-        raise NotFoundError(f"no node lists a job whose id begins with {prefix!r}", hint=note(away))
+        raise NotFoundError(f"no node lists a job whose id begins with {prefix!r}", hint=note(away).message)
     if len(exact) > 1:
         some = ", ".join(sorted(job.id for job in exact)[:5])
         raise UsageError(f"{len(exact)} jobs' ids begin with {prefix!r}: {some}", hint="type more of the id")

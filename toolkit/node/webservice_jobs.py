@@ -18,6 +18,7 @@ from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId
 from toolkit.node.cluster_jobs import ClusterJobs, Wanted, cancel, enqueue, list_jobs, state_of
+from toolkit.node.membership import shared_of
 from toolkit.node.webservice_endpoint import Endpoint, said
 
 STATUS_PATIENCE_S = 2.0
@@ -136,22 +137,25 @@ class ListJobs(Endpoint):
 
 
 class DaemonStatus(Endpoint):
-    """`daemonstatus.json`: the cluster's counts; while the store is away this node's own, with a note that says so."""
+    """`daemonstatus.json`: the cluster's counts; while the store is away this node's own, with a note that says so.
+
+    `running_here` is always this node's own, and `cluster` is named where the others are the whole cluster's.
+    """
 
     async def render_GET(self, _txrequest: Any) -> dict[str, Any]:  # noqa: N802 - Twisted's name
         """Count."""
+        launcher = self.root.launcher
+        here = len(launcher.processes)
         try:
             counts = await self._counts()
         except StoreUnreachableError as error:
-            launcher = self.root.launcher
-            own = {"pending": 0, "running": len(launcher.processes), "finished": len(launcher.finished)}
-            return {**own, "note": note(error)}
-        return {"pending": counts["pending"], "running": counts["active"], "finished": counts["ended"]}
+            own = {"pending": 0, "running": here, "finished": len(launcher.finished)}
+            return {**own, "running_here": here, "note": note(error)}
+        cluster = {"pending": counts["pending"], "running": counts["active"], "finished": counts["ended"]}
+        return {**cluster, "running_here": here, "cluster": self.node.settings.cluster}
 
     def _counts(self) -> Deferred[Any]:
-        return self.ask(
-            lambda store: store.shared.queue.counts() if store.shared is not None else {}, patience_s=STATUS_PATIENCE_S
-        )
+        return self.ask(lambda store: shared_of(store).queue.counts(), patience_s=STATUS_PATIENCE_S)
 
 
 def word(state: JobState) -> str:
