@@ -19,12 +19,10 @@ from toolkit.node.delivery import Parcel
 from toolkit.node.endings import Cause, Evidence, judge, last_words_of, read_ending
 from toolkit.runs import process
 from toolkit.runs.folder import CLAIM, ENDING, EXIT, PROCESS, REPORT, STOP, RunFolder
-from toolkit.runs.registration import Registered, registered, withdraw
+from toolkit.runs.registration import NOT_OURS, Registered, registered, withdraw
 from toolkit.runs.report import Exit, read_exit, read_report
 
 _TAIL_BYTES = 4_000
-NOT_OURS = 75
-"""The exit code of a process that found its job taken back."""
 _log = Logger()
 
 

@@ -10,15 +10,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.jobs import DEFAULT_ATTEMPTS, Job, JobFilter, JobState
 from toolkit.model.names import JobId, ProjectName, SpiderName, VersionName, check_job_id
 from toolkit.model.orders import Order, check_queued
 from toolkit.model.queue import line_name
 from toolkit.node.catalogue import Catalogue
 from toolkit.node.eggstorage import held_as
+from toolkit.node.membership import shared_of
 from toolkit.node.webservice_endpoint import not_found
-from toolkit.store.interfaces import Shared, Store
+from toolkit.store.interfaces import Store
 
 _FINAL = frozenset(state for state in JobState if state.is_final)
 _BEGIN = datetime.fromtimestamp(0, UTC)
@@ -71,7 +71,7 @@ def enqueue(store: Store, wanted: Wanted, catalogue: Catalogue, *, is_here: bool
         job_id=check_job_id(wanted.job_id),
     )
     check_queued(order)
-    _shared(store).queue.add([_job(order, JobId(wanted.job_id), scheduled_at=store.now(), who=wanted.who)])
+    shared_of(store).queue.add([_job(order, JobId(wanted.job_id), scheduled_at=store.now(), who=wanted.who)])
 
 
 def cancel(store: Store, project: str, job_id: JobId, *, grace_s: float, is_here: bool) -> JobState | None:
@@ -84,7 +84,7 @@ def cancel(store: Store, project: str, job_id: JobId, *, grace_s: float, is_here
     job = _job_of(store, project, job_id, is_here=is_here)
     if job is None or job.state.is_final:
         return None
-    before = _shared(store).queue.cancel([job_id], grace_s=grace_s).get(job_id)
+    before = shared_of(store).queue.cancel([job_id], grace_s=grace_s).get(job_id)
     return None if before is None or before.is_final else before
 
 
@@ -174,9 +174,3 @@ def _job_of(store: Store, project: str | None, job_id: JobId, *, is_here: bool) 
 def _require(store: Store, project: str | None, *, is_here: bool) -> None:
     if project is not None and not is_here and store.releases.active(ProjectName(project)) is None:
         raise not_found("project", project)
-
-
-def _shared(store: Store) -> Shared:
-    if store.shared is None:
-        raise StoreUnreachableError("the node's store holds no shared queue")
-    return store.shared

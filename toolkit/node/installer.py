@@ -20,7 +20,8 @@ from toolkit.model.names import ProjectName, VersionName
 from toolkit.model.releases import Release
 from toolkit.node.catalogue import Key, Surroundings
 from toolkit.node.membership import Membership, membership
-from toolkit.node.shelf import Shelf, reactor, shelf
+from toolkit.node.reactor import later, reactor
+from toolkit.node.shelf import Shelf, shelf
 from toolkit.store.interfaces import Store
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ class Installing:
         if self._is_wanted:
             self.look()
         else:
-            self._later = reactor().callLater(again_s or LOOK_EVERY_S, self.look)
+            self._later = later(again_s or LOOK_EVERY_S, self.look)
 
 
 def _wanted(store: Store) -> Mapping[Key, Release]:

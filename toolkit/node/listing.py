@@ -18,12 +18,12 @@ from collections.abc import Mapping
 
 from toolkit.model.errors import EggError
 from toolkit.model.names import SpiderName
+from toolkit.node.environment import without_secrets
 
 MAX_OUTPUT_BYTES = 4_000_000
 SHOWN_CHARS = 4_000
 _LOOK_EVERY_S = 0.05
 _PIECE_BYTES = 65_536
-_SECRET_VARIABLES = frozenset({"SCRAPYD_USERNAME", "SCRAPYD_PASSWORD"})
 
 
 class SpiderLister:
@@ -47,7 +47,7 @@ class SpiderLister:
         code, output, errors = self._run(
             [sys.executable, "-m", self._runner, "list", "-s", "LOG_STDOUT=0"],
             {
-                **listing_environment(os.environ),
+                **without_secrets(os.environ),
                 "PYTHONIOENCODING": "UTF-8",
                 "SCRAPY_PROJECT": project,
                 "SCRAPYD_EGG_VERSION": version,
@@ -121,15 +121,6 @@ class SpiderLister:
                 if sum(map(len, said)) > MAX_OUTPUT_BYTES:
                     raise EggError(f"listing its spiders printed more than {MAX_OUTPUT_BYTES // 1_000_000} MB")
         return bytes(said[0]), bytes(said[1])
-
-
-def listing_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without the node's credentials and without what crawlctl's own variables say."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if name not in _SECRET_VARIABLES and not name.startswith("CRAWLCTL_")
-    }
 
 
 def _kill(pid: int) -> None:

@@ -91,7 +91,7 @@ class Membership:
 
         In threads of its own: a crowd of readers, who wait for long lists, must not cost the node its leases.
         """
-        return deferToThreadPool(reactor(), self._pool, lambda: work(_shared(self.store())))
+        return deferToThreadPool(reactor(), self._pool, lambda: work(shared_of(self.store())))
 
     def store(self) -> Store:
         """Return the open store; only in a thread, since it may wait.
@@ -180,7 +180,13 @@ def membership(config: Config) -> Membership:
     return known
 
 
-def _shared(store: Store) -> Shared:
+def shared_of(store: Store) -> Shared:
+    """Return the rooms that nodes share.
+
+    Raises:
+        StoreUnreachableError: the store has none.
+
+    """
     if store.shared is None:
         raise StoreUnreachableError("the node's store holds no shared queue")
     return store.shared

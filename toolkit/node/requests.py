@@ -17,7 +17,8 @@ from twisted.application.service import IServiceCollection
 from twisted.web import http, server
 
 from toolkit.node.forms import FormError, read_form
-from toolkit.node.shelf import reactor, too_large
+from toolkit.node.reactor import later
+from toolkit.node.shelf import too_large
 
 MAX_FORM_BYTES = 4_000_000
 """The largest form without a file: a job's arguments are at most 1 MB, and thrice that when percent-encoded.
@@ -135,7 +136,7 @@ class BoundedRequest(server.Request):
         self.method, self.clientproto = b"POST", b"HTTP/1.1"
         self.setHeader(b"Connection", b"close")
         self._answer(message)
-        self._lingering = reactor().callLater(LINGER_S, self.channel.forceAbortClient)
+        self._lingering = later(LINGER_S, self.channel.forceAbortClient)
 
     def _answer(self, message: str) -> None:
         body = json.dumps({"status": "error", "message": message, "node_name": self.node_name}).encode() + b"\n"

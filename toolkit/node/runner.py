@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from toolkit.runs.folder import CLAIM, EXIT, RunFolder
 from toolkit.runs.process import kill_rest_of_own_group
-from toolkit.runs.registration import register
+from toolkit.runs.registration import NOT_OURS, register
 from toolkit.runs.report import Exit, exit_of
 from toolkit.runs.watchdog import Watchdog, lease_of
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
 REPORTER = "toolkit.spider.extensions.Reporter"
-NOT_OURS = 75
-"""The exit code of a process that found its job taken back, or run by another (`EX_TEMPFAIL`)."""
 SECRETS = ("SCRAPYD_USERNAME", "SCRAPYD_PASSWORD", "CRAWLCTL_REDIS")
 
 

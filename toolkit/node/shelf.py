@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 from weakref import WeakKeyDictionary
 
 from scrapyd.webservice import spider_list
@@ -29,6 +29,7 @@ from toolkit.node.catalogue import Catalogue, Proof, Surroundings, with_file
 from toolkit.node.eggstorage import ProvenEggStorage, held_as
 from toolkit.node.listing import SpiderLister
 from toolkit.node.membership import membership
+from toolkit.node.reactor import reactor
 
 if TYPE_CHECKING:
     from scrapyd.config import Config
@@ -227,13 +228,6 @@ def shelf(config: Config) -> Shelf:
             max_egg_bytes=settings.max_egg_mb * 1_000_000,
         )
     return known
-
-
-def reactor() -> Any:
-    """Return Scrapyd's reactor; not at import, since importing it installs one."""
-    from twisted.internet import reactor as installed  # noqa: PLC0415
-
-    return installed
 
 
 def too_large(size_bytes: int, max_bytes: int) -> str:

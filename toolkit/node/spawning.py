@@ -20,12 +20,10 @@ from toolkit.model.jobs import Job
 from toolkit.model.names import check_job_id
 from toolkit.model.orders import Order, check_order
 from toolkit.node.claims import Claim
+from toolkit.node.environment import without_secrets
 from toolkit.node.reactor import reactor
 from toolkit.node.run import Run, SpawnedProcess
 from toolkit.runs.folder import CLAIM, RUN_VARIABLE, RunFolder
-
-SECRET_VARIABLES = frozenset({"SCRAPYD_USERNAME", "SCRAPYD_PASSWORD"})
-OWN_PREFIX = "CRAWLCTL_"
 
 # What no node could do for a job; every other refusal of the system is this node's affair: a full disk, a folder that
 # is gone or somebody else's. A node that failed jobs for that would soon have failed all there are.
@@ -73,10 +71,7 @@ def message_of(job: Job) -> dict[str, Any]:
 
 def environment_of(env: Mapping[str, str], folder: RunFolder) -> dict[str, str]:
     """Return Scrapyd's environment for a spider without what is only Scrapyd's, and with the way to its folder."""
-    kept = {
-        name: value for name, value in env.items() if name not in SECRET_VARIABLES and not name.startswith(OWN_PREFIX)
-    }
-    return {**kept, RUN_VARIABLE: str(folder.path)}
+    return {**without_secrets(env), RUN_VARIABLE: str(folder.path)}
 
 
 def command_of(message: Mapping[str, Any], *, runner: str) -> list[str]:

@@ -18,7 +18,8 @@ from twisted.web import error, http, resource, server
 
 from toolkit.model.errors import CrawlctlError, StoreUnreachableError
 from toolkit.node.membership import Membership
-from toolkit.node.shelf import Shelf, reactor, shelf
+from toolkit.node.reactor import reactor
+from toolkit.node.shelf import Shelf, shelf
 from toolkit.store.interfaces import Store
 
 if TYPE_CHECKING:

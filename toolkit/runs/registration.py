@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from toolkit.runs.folder import CLAIM, PROCESS, RunFolder
 from toolkit.runs.process import start_of
 
+NOT_OURS = 75
+"""The exit code of a process that found its job taken back, or run by another (`EX_TEMPFAIL`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Registered:

@@ -21,7 +21,8 @@ from toolkit.model.errors import ConflictError, EggError
 from toolkit.model.names import ProjectName, VersionName
 from toolkit.node.catalogue import Catalogue, Surroundings
 from toolkit.node.eggstorage import ProvenEggStorage
-from toolkit.node.listing import SpiderLister, listing_environment
+from toolkit.node.environment import without_secrets
+from toolkit.node.listing import SpiderLister
 from toolkit.node.shelf import Shelf
 
 SHOP, V1, V2 = ProjectName("shop"), VersionName("v1"), VersionName("v2")
@@ -229,7 +230,7 @@ def test_a_dropped_version_is_in_no_list() -> None:
 
 
 def test_a_listing_is_told_no_secret() -> None:
-    told = listing_environment(
+    told = without_secrets(
         {
             "PATH": "/bin",
             "CRAWLCTL_REDIS": "redis://:secret@host",
