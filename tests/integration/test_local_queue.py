@@ -176,7 +176,7 @@ def test_what_down_ended_is_run_again_by_the_next_up(laptop: Laptop, open_stores
 
     def runs_again() -> bool:
         job = store.jobs.get(JOB)
-        return job is not None and job.state is JobState.RUNNING and job.attempt == 2
+        return job is not None and job.state is JobState.RUNNING and job.attempt == 1
 
     wait_until(runs_again, deadline_s=40, what="the job to run again")
 

@@ -33,7 +33,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory, story_redis: RedisServer) ->
     folder = tmp_path_factory.mktemp("cancelling")
     with running_nodes(2, folder=folder / "nodes", options={"max_proc": "1"}) as nodes:
         secrets = (TEST_CREDENTIALS[1], str(story_redis.password))
-        desk = Desk.of(nodes, story_redis.url, folder / "desk", secrets=secrets, timeout_s=3)
+        desk = Desk.of(nodes, story_redis.url, folder / "desk", secrets=secrets, timeout_s=20)
         desk.json("deploy", str(Market(folder / "market")))
         yield Stage(desk, nodes, story_redis)
 

@@ -39,7 +39,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory, story_redis: RedisServer) ->
     folder = tmp_path_factory.mktemp("watching")
     with running_nodes(2, folder=folder / "nodes") as nodes:
         secrets = (TEST_CREDENTIALS[1], str(story_redis.password))
-        desk = Desk.of(nodes, story_redis.url, folder / "desk", secrets=secrets, timeout_s=3)
+        desk = Desk.of(nodes, story_redis.url, folder / "desk", secrets=secrets, timeout_s=20)
         version = desk.json("deploy", str(Market(folder / "market")))["version"]
         desk.json("schedule", "quick", "--id", "daily-1", "--on", "node-1")
         desk.json("schedule", "quick", "--id", "daily-2", "--on", "node-2")
