@@ -46,6 +46,14 @@ def test_a_large_egg_comes_back_whole(desk: QueueDesk) -> None:
     assert desk.eggs.fetch(release_of(content).digest) == content
 
 
+def test_an_egg_that_is_larger_than_its_reader_takes_is_not_read(desk: QueueDesk) -> None:
+    release = release_of(EGG)
+    desk.eggs.offer(release, EGG)
+    with pytest.raises(RefusedError, match="too large"):
+        desk.eggs.fetch(release.digest, max_bytes=len(EGG) - 1)
+    assert desk.eggs.fetch(release.digest, max_bytes=len(EGG)) == EGG
+
+
 def test_an_egg_that_is_too_large_is_refused(desk: QueueDesk) -> None:
     release = release_of(EGG)
     with pytest.raises(RefusedError):

@@ -19,7 +19,7 @@ from toolkit.model.errors import CrawlctlError, EggError, StoreUnreachableError,
 from toolkit.model.names import ProjectName, VersionName
 from toolkit.model.releases import Release
 from toolkit.node.catalogue import Key, Surroundings
-from toolkit.node.membership import Membership, membership
+from toolkit.node.membership import Membership, membership, shared_of
 from toolkit.node.reactor import later, reactor
 from toolkit.node.shelf import Shelf, shelf
 from toolkit.store.interfaces import Store
@@ -136,7 +136,7 @@ class Installer:
         return True
 
     def _fetch(self, store: Store, key: Key, release: Release, held: str | None) -> None:
-        content = store.shared.eggs.fetch(release.digest) if store.shared is not None else None
+        content = shared_of(store).eggs.fetch(release.digest, max_bytes=self._shelf.max_egg_bytes)
         if content is None:
             raise EggError(_NOT_KEPT)
         with self._shelf.staged(key[0], io.BytesIO(content), digest=release.digest) as staged:
@@ -199,8 +199,7 @@ class Installing:
 
 def _wanted(store: Store) -> Mapping[Key, Release]:
     """Return what the cluster wants here; the active release wins over an offer of the same version."""
-    offered = store.shared.eggs.offered() if store.shared is not None else ()
-    releases = [*offered, *store.releases.actives().values()]
+    releases = [*shared_of(store).eggs.offered(), *store.releases.actives().values()]
     return {(ProjectName(each.project), VersionName(each.version)): each for each in releases}
 
 

@@ -185,10 +185,11 @@ class EggStore(Protocol):
     def offered(self) -> Sequence[Release]:
         """Return the releases that are offered and not active yet."""
 
-    def fetch(self, digest: str) -> bytes | None:
+    def fetch(self, digest: str, *, max_bytes: int = MAX_EGG_BYTES) -> bytes | None:
         """Return an egg whose digest was checked, or `None` when it is not kept (any more).
 
         Raises:
+            RefusedError: it is larger than `max_bytes`; it was not read.
             StoreUnreadableError: the bytes there have another digest.
 
         """

@@ -49,9 +49,12 @@ class RedisEggs:
         found = (wire.read_release(body) for body in sorted(offers))
         return [release for release in found if (release.project, release.version) not in active]
 
-    def fetch(self, digest: str) -> bytes | None:
+    def fetch(self, digest: str, *, max_bytes: int = MAX_EGG_BYTES) -> bytes | None:
         """See `EggStore.fetch`."""
-        content = self._door.ask_for_bytes("GET", self._keys.egg(digest))
+        key = self._keys.egg(digest)
+        if (size_bytes := int(self._door.ask("STRLEN", key))) > max_bytes:
+            raise refusals.egg_too_large_to_fetch(size_bytes, max_bytes)
+        content = self._door.ask_for_bytes("GET", key)
         if content is not None and hashlib.sha256(content).hexdigest() != digest:
             raise StoreUnreadableError(f"the egg {digest[:12]} in the shared store has other bytes than its name says")
         return content

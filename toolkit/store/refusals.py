@@ -57,9 +57,23 @@ def same_job(job: Job) -> ConflictError:
     )
 
 
+def twice_the_same(job: Job) -> ConflictError:
+    """Say that two of the new jobs are alike, which cannot both be the only one."""
+    return ConflictError(
+        f"two of these jobs of {job.spider} have the same arguments, and --unique lets in one of a kind; "
+        "no job was added",
+        hint="leave --unique out to run them all",
+    )
+
+
 def egg_too_large(size_bytes: int, max_bytes: int) -> RefusedError:
     """Say that an egg does not go through Redis."""
     return RefusedError(f"the egg has {size_bytes} bytes, more than the {max_bytes} that go through Redis")
+
+
+def egg_too_large_to_fetch(size_bytes: int, max_bytes: int) -> RefusedError:
+    """Say that an egg in Redis is larger than its reader takes."""
+    return RefusedError(f"the egg in the shared store is too large: {size_bytes} bytes; {max_bytes} at most are taken")
 
 
 def other_digest(expected: str, found: str) -> ConflictError:
