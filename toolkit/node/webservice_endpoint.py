@@ -6,6 +6,7 @@ Runs on Scrapyd's reactor and never waits there: an endpoint's method may be `as
 from __future__ import annotations
 
 import inspect
+import threading
 import traceback
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -64,11 +65,22 @@ class Endpoint(WsResource):  # type: ignore[misc]  # Scrapyd is not typed
         """Do work with the store, in a thread.
 
         Raises:
-            StoreUnreachableError: it does not answer, or not in time.
+            StoreUnreachableError: it does not answer, or not in time; what had not begun by then is never done.
 
         """
-        asked = self.node.call(work)
-        asked.addTimeout(patience_s, reactor(), onTimeoutCancel=_too_late)
+        is_given_up = threading.Event()
+
+        def give_up(_value: object, patience_s: float) -> None:
+            is_given_up.set()
+            raise _too_late(patience_s)
+
+        def work_in_time(store: Store) -> T:
+            if is_given_up.is_set():
+                raise _too_late(patience_s)
+            return work(store)
+
+        asked = self.node.call(work_in_time)
+        asked.addTimeout(patience_s, reactor(), onTimeoutCancel=give_up)
         return asked
 
     def is_known(self, project: str) -> bool:
@@ -151,8 +163,8 @@ def refuse_foreign(origin: str | None, fetch_site: str | None, hosts: Iterable[s
         )
 
 
-def _too_late(_value: object, patience_s: float) -> None:
-    raise StoreUnreachableError(f"the cluster's Redis has not answered for {patience_s:g} s")
+def _too_late(patience_s: float) -> StoreUnreachableError:
+    return StoreUnreachableError(f"the cluster's Redis has not answered for {patience_s:g} s")
 
 
 def _finish(txrequest: Any, content: bytes | None) -> None:

@@ -1,14 +1,21 @@
-"""What an endpoint decides by itself: who may post, and which of Scrapyd's words fits."""
+"""What an endpoint decides by itself: who may post, how long it waits, and which of Scrapyd's words fits."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
 from twisted.web.error import Error
 
+from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.jobs import JobState
-from toolkit.node.webservice_endpoint import refuse_foreign
+from toolkit.node import webservice_endpoint as module
+from toolkit.node.webservice_endpoint import Endpoint, refuse_foreign
 from toolkit.node.webservice_jobs import grace_of, time_text, word
 
 HOSTS = ["node-1:6800", "crawl.example.com", None, ""]
@@ -84,3 +91,28 @@ def test_times_are_printed_as_scrapyd_prints_them() -> None:
     at = datetime(2026, 11, 20, 10, 15, 0, 123456, tzinfo=UTC)
     assert time_text(at) == str(datetime.fromtimestamp(at.timestamp()))  # noqa: DTZ006 - Scrapyd's own
     assert time_text(None) == ""
+
+
+def test_what_its_client_was_told_to_be_too_late_is_not_done_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, waiting = Clock(), []
+    monkeypatch.setattr(module, "reactor", lambda: clock)
+
+    def call(work: Callable[[object], object]) -> Deferred[object]:
+        waiting.append(work)
+        return Deferred()
+
+    root = SimpleNamespace(poller=SimpleNamespace(membership=SimpleNamespace(call=call)))
+    done: list[object] = []
+    told: list[object] = []
+
+    def hear(failure: Failure) -> None:
+        told.append(failure.value)
+
+    Endpoint(root).ask(done.append, patience_s=10).addErrback(hear)
+    clock.advance(11)
+    assert [type(error) for error in told] == [StoreUnreachableError]
+
+    # A thread gets to it after all: a job put in now would be there twice when its client tries again.
+    with pytest.raises(StoreUnreachableError):
+        waiting[0]("the store")
+    assert done == []
