@@ -128,6 +128,15 @@ def test_a_paused_spider_goes_on_when_it_is_resumed(stage: Stage) -> None:
     assert stage.desk.json("jobs", "resume", job["id"])["state"] == "running"
 
 
+def test_logs_follow_of_a_job_that_waits_in_the_queue_begins_when_a_node_takes_it(stage: Stage) -> None:
+    stage.desk.run("schedule", "quick", "--id", "later", "--delay", "1h")
+    with stage.desk.begin("logs", "later", "-f") as following:
+        wait_until(lambda: "later is pending" in following.err, deadline_s=20, what="it to be told")
+        stage.desk.run("jobs", "release", "later")
+        shown = stage.desk.read(following.wait(), 0).out
+    assert "Spider closed (finished)" in shown
+
+
 def test_a_drained_node_takes_nothing_until_it_is_resumed(stage: Stage) -> None:
     assert stage.desk.json("nodes", "drain", "node-1", "--wait", "--timeout", "20s")["nodes"][0]["running"] == 0
     jobs = stage.desk.json("schedule", "quick", "--workers", "3", "--wait")

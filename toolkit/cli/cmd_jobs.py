@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -151,7 +152,7 @@ def cancel(
         else _named(session, nodes, job or [])
     )
     if is_bulk and jobs and not yes and not session.printer.confirm(f"Cancel {len(jobs)} job(s)?"):
-        raise session.failed(UsageError("nothing was cancelled"))
+        raise session.failed(UsageError("nothing was cancelled", hint="--yes says it beforehand"))
     done = cancel_everywhere(nodes, lambda: session.store, jobs, grace_s=grace)
     session.printer.show(cancelled_view(done))
     _end_by_failures(session, [each.error for each in done if each.error])
@@ -170,6 +171,8 @@ def logs(
 
     nodes = session.nodes()
     found = _found(session, nodes, job)
+    if follow and found.is_queued and found.state is JobState.PENDING:
+        found = _taken(session, found)
     node = _node_of(nodes, found)
     parts = (
         follow_log(node, found, last_lines=10 if lines is None else lines)
@@ -241,9 +244,25 @@ def _found(session: Session, nodes: Nodes, prefix: str) -> Job:
     return found.job
 
 
+def _taken(session: Session, job: Job) -> Job:
+    """Return a job of the queue once it waits no longer."""
+    from toolkit.cli.queued import look_until
+
+    session.printer.say(f"{job.id} is pending; its log follows when a node has taken it (crawlctl why {job.id})")
+    return look_until(session, job, lambda job: job.state is not JobState.PENDING, within_s=inf)
+
+
 def _node_of(nodes: Nodes, job: Job) -> ScrapydNode:
     from toolkit.model.errors import NotFoundError
 
-    if job.node is None or job.node not in nodes:
-        raise NotFoundError(f"the node of {job.id}, {job.node or 'none'}, is not in the inventory")
+    if job.node is None:
+        hint = f"crawlctl why {job.id} tells more"
+        raise NotFoundError(
+            f"{job.id} is {job.state.value} and no node has run it, so there is nothing of it", hint=hint
+        )
+    if job.node not in nodes:
+        raise NotFoundError(
+            f"the node of {job.id}, {job.node}, is not in the inventory",
+            hint="logs and items stay on the node that ran the job; crawlctl inventory list shows those that are known",
+        )
     return nodes[job.node]
