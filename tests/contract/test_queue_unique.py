@@ -51,7 +51,7 @@ def test_a_unique_job_heeds_those_that_were_not_asked_to_be_unique(desk: QueueDe
 
 
 def test_two_alike_in_one_call_are_not_unique(desk: QueueDesk) -> None:
-    with pytest.raises(ConflictError):
+    with pytest.raises(ConflictError, match="two of these jobs"):
         desk.queue.add([alike("a1"), alike("a2")], is_unique=True)
     assert desk.queue.counts()["pending"] == 0
     assert desk.left_behind() == set()

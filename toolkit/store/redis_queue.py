@@ -49,8 +49,9 @@ class RedisQueue:
         verdict = self._run("enqueue", *arguments)
         if verdict[0] == "known":
             raise refusals.job_known(JobId(verdict[1]))
-        if verdict[0] == "same":
-            raise refusals.same_job(next(job for job in jobs if job.id == verdict[1]))
+        if verdict[0] != "done":
+            refuse = refusals.same_job if verdict[0] == "same" else refusals.twice_the_same
+            raise refuse(next(job for job in jobs if job.id == verdict[1]))
 
     def cancel(self, job_ids: Sequence[JobId], *, grace_s: float) -> Mapping[JobId, JobState]:
         """See `JobQueue.cancel`."""

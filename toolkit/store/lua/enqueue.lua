@@ -2,7 +2,8 @@
 -- KEYS: the queue's
 -- ARGV: is_unique ("1" or "0"), then for each job: id, score, facts (JSON without its place in the order), order (JSON),
 --       line, priority, likeness, due_ms or "", is_held ("1" or "")
--- RETURNS: {"done"} | {"known", id} | {"same", id}: the first job that is known, or like one that is not final
+-- RETURNS: {"done"} | {"known", id} | {"same", id} | {"twice", id}: the first job that is known, or like one that is not
+-- final, or like one before it in this call
 -- INCLUDES: queue_rules
 local EACH = 9
 local count = (#ARGV - 1) / EACH
@@ -15,8 +16,11 @@ if ARGV[1] == "1" then
   local here = {}
   for at = 2, #ARGV, EACH do
     local likeness = ARGV[at + 6]
-    if here[likeness] or redis.call("HEXISTS", same, likeness) == 1 then
+    if redis.call("HEXISTS", same, likeness) == 1 then
       return { "same", ARGV[at] }
+    end
+    if here[likeness] then
+      return { "twice", ARGV[at] }
     end
     here[likeness] = true
   end
