@@ -330,7 +330,7 @@ def test_a_pending_job_names_the_cap_that_it_waits_for(desk: QueueDesk) -> None:
     told = why(desk.store, desk.job(second.id))
     assert told.summary == "it waits for the cap of spider books: 1 job(s) at once in the cluster"
     assert told.position == 0
-    assert why(desk.store, desk.job(first.id)).summary.startswith("it is running on a since")
+    assert why(desk.store, desk.job(first.id)).summary.startswith("it is running on a, since")
 
 
 def test_a_pending_job_names_what_each_node_lacks(desk: QueueDesk) -> None:

@@ -87,6 +87,8 @@ def test_unique_refuses_what_waits_or_runs_already(stage: Stage) -> None:
     claim = stage.queue.run(stage.node)
     stage.desk.error(*words, exit_code=6)
     stage.queue.finish(claim)
+    told = stage.desk.error(*words, "--workers", "2", exit_code=6)
+    assert "two of these jobs of books have the same arguments" in told
     stage.desk.json(*words)
 
 
@@ -248,7 +250,10 @@ def test_nodes_are_listed_drained_taken_up_again_and_forgotten(stage: Stage) -> 
     assert stage.queue.take_all(stage.node) == []
     stage.desk.run("nodes", "resume", "node-1")
     assert stage.queue.take_all(stage.node) == ["kept"]
-    assert "signs of life" in stage.desk.error("nodes", "forget", "node-1", exit_code=6)
+    assert "node-1 still gives signs of life, so it would" in stage.desk.error("nodes", "forget", "node-1", exit_code=6)
+    assert "node-1, node-2 still give signs of life, so they would" in stage.desk.error(
+        "nodes", "forget", "node-1", "node-2", exit_code=6
+    )
     stage.queue.redis.zadd(stage.queue.keys.beats, {"node-2": 1})
     assert stage.desk.json("nodes", "forget", "node-2") == {"nodes": [{"name": "node-2", "action": "forgotten"}]}
     assert "node-2" not in [row["name"] for row in stage.desk.json("nodes") if row["kind"] == "node"]
@@ -266,3 +271,21 @@ def test_without_a_redis_the_queue_is_missing_and_said_to_be(tmp_path: Path) -> 
     for words in (("jobs", "hold", "x"), ("jobs", "limits"), ("jobs", "retry", "x")):
         assert "names no redis" in desk.error(*words, exit_code=3)
     desk.error("nodes", "drain", "node-1", exit_code=7)
+
+
+def test_a_cap_that_holds_nothing_back_is_told_and_one_that_is_taken_away_is_not(stage: Stage) -> None:
+    assert stage.desk.run("jobs", "limit", SHOP, "books", "--cluster", "2").err == ""
+    said = stage.desk.run("jobs", "limit", SHOP, "bokos", "--cluster", "2").err
+    assert f"no spider bokos is in the active release of {SHOP}" in said
+    assert "did you mean 'books'?" in said
+    assert "no release of nothing is known" in stage.desk.run("jobs", "limit", "nothing", "--cluster", "1").err
+    assert stage.desk.run("jobs", "limit", "nothing", "--none").err == ""
+    assert stage.desk.run("jobs", "limit", SHOP, "bokos", "--none").err == ""
+
+
+def test_a_job_that_no_node_has_run_has_no_log(stage: Stage) -> None:
+    stage.schedule("never")
+    stage.desk.run("cancel", "never")
+    for words in (("logs", "never"), ("logs", "never", "-f"), ("items", "never")):
+        told = stage.desk.error(*words, exit_code=7)
+        assert "never is cancelled and no node has run it" in told

@@ -10,12 +10,14 @@ from toolkit.cli import completion
 from toolkit.cli.command import OnOption, command
 from toolkit.cli.queued import fresh, look_until, plug_in_names, queued_jobs
 from toolkit.cli.session import Session
+from toolkit.config.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from toolkit.model.jobs import Job, JobState
     from toolkit.model.names import JobId
+    from toolkit.model.queue import Cap
 
 JobsArgument = Annotated[
     list[str],
@@ -156,8 +158,8 @@ def limit(
         raise UsageError("give --cluster N, --per-node N or both, or --none alone")
     cap = Cap(check_project(project), None if spider is None else SpiderName(spider), cluster, per_node)
     session.shared.queue.set_cap(cap)
-    if cap.project not in session.store.releases.projects():
-        session.printer.say(f"no release of {cap.project} is known, so the cap holds nothing back yet", style="yellow")
+    if not none:
+        _say_if_it_caps_nothing(session, cap)
     session.printer.show(caps_view(session.shared.queue.caps()))
 
 
@@ -166,6 +168,19 @@ def limits(session: Session) -> None:
     from toolkit.views.jobs import caps_view
 
     session.printer.show(caps_view(session.shared.queue.caps()))
+
+
+def _say_if_it_caps_nothing(session: Session, cap: Cap) -> None:
+    """Tell of a name that no release has: it may be misspelt, or still to come."""
+    releases = session.store.releases
+    if cap.project not in releases.projects():
+        session.printer.say(f"no release of {cap.project} is known, so the cap holds nothing back yet", style="yellow")
+        return
+    active = releases.active(cap.project)
+    if cap.spider is not None and active is not None and cap.spider not in active.spiders:
+        nearest = did_you_mean(cap.spider, active.spiders)
+        text = f"no spider {cap.spider} is in the active release of {cap.project}, so the cap holds nothing back yet"
+        session.printer.say(text + nearest, style="yellow")
 
 
 def _ids(jobs: Sequence[Job]) -> list[JobId]:

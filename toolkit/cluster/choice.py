@@ -39,7 +39,7 @@ def choose(nodes: Nodes, releases: ReleaseStore, spider: str, *, project: str | 
         release = resolve_spider(releases.actives(), spider, project=project)
     else:
         if project is None:
-            raise UsageError("--version needs the project's name beside it", hint="add -p PROJECT")
+            raise UsageError("a version needs the project's name beside it", hint="add -p PROJECT")
         wanted, name = check_version(version), check_project(project)
         known = releases.get(name, wanted)
         if known is None:
@@ -72,7 +72,7 @@ def choose_queued(
         release = resolve_spider(actives, spider, project=project)
         return Order(release.project, SpiderName(spider), release.version)
     if project is None:
-        raise UsageError("--version needs the project's name beside it", hint="add -p PROJECT")
+        raise UsageError("a version needs the project's name beside it", hint="add -p PROJECT")
     wanted, name = check_version(version), check_project(project)
     known = releases.get(name, wanted)
     if known is not None:
@@ -80,7 +80,8 @@ def choose_queued(
     is_active = name in actives and actives[name].version == wanted
     if not is_active and not any(wanted in record.report.versions.get(name, ()) for record in records):
         raise NotFoundError(
-            f"no plug-in node holds {name} {wanted}", hint="crawlctl status shows what they hold; crawlctl deploy"
+            f"no plug-in node holds {name} {wanted}",
+            hint="crawlctl status shows what they hold; crawlctl deploy brings a version there",
         )
     return Order(name, SpiderName(spider), wanted)
 

@@ -137,9 +137,11 @@ def forget(store: Store, names: Sequence[NodeName]) -> list[NodeName]:
     shared = _shared_with(store, names)
     alive = [record.name for record in shared.nodes.all() if record.name in names and not _is_lost(record)]
     if alive:
+        one = len(alive) == 1
+        still = "still gives signs of life, so it" if one else "still give signs of life, so they"
         raise RefusedError(
-            f"{', '.join(alive)} still give(s) signs of life, so it would register again",
-            hint="stop its Scrapyd first; crawlctl nodes drain keeps it from taking jobs",
+            f"{', '.join(alive)} {still} would register again",
+            hint=f"stop {'its' if one else 'their'} Scrapyd first; crawlctl nodes drain keeps a node from taking jobs",
         )
     return sorted(shared.nodes.forget(names))
 
@@ -173,7 +175,9 @@ def _shared_with(store: Store, names: Sequence[NodeName]) -> Shared:
 
 def _unknown(names: Sequence[str], known: Sequence[str]) -> NotFoundError:
     nearest = did_you_mean(names[0], known) if len(names) == 1 else ""
-    return NotFoundError(f"no plug-in node {', '.join(names)} is registered{nearest}", hint="crawlctl nodes list")
+    return NotFoundError(
+        f"no plug-in node {', '.join(names)} is registered{nearest}", hint="crawlctl nodes list shows them"
+    )
 
 
 def _of_record(record: NodeRecord) -> NodeRow:

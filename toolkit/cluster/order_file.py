@@ -19,6 +19,7 @@ from toolkit.store.interfaces import ReleaseStore
 FIELDS = ("spider", "args", "settings", "priority", "id", "project", "version")
 MAX_SHOWN = 20
 STDIN = Path("-")
+_EXAMPLE = 'one JSON object a line is expected: {"spider": "products"}'
 
 
 def orders_from_file(
@@ -33,11 +34,14 @@ def orders_from_file(
         UsageError: the file cannot be read or has no order; or lines are wrong: all of them, each with its number.
 
     """
+    name = "standard input" if path == STDIN else str(path)
     try:
         text = sys.stdin.read() if path == STDIN else path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
-    return orders_from_lines(text.split("\n"), releases, records, project=project, name=str(path))
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} cannot be read: it is not UTF-8 text", hint=_EXAMPLE) from error
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror or error}", hint=_EXAMPLE) from error
+    return orders_from_lines(text.split("\n"), releases, records, project=project, name=name)
 
 
 def orders_from_lines(
@@ -65,7 +69,7 @@ def orders_from_lines(
             "\n".join([*mistakes[:MAX_SHOWN], *more]), hint="nothing was scheduled; one JSON object a line is expected"
         )
     if not reader.orders:
-        raise UsageError(f"{name} holds no order", hint='one JSON object a line: {"spider": "products"}')
+        raise UsageError(f"{name} names no job", hint=_EXAMPLE)
     return reader.orders
 
 
@@ -131,7 +135,7 @@ def _row(line: str) -> Mapping[str, Any]:
         raise UsageError("a JSON object belongs here")
     for field in row:
         if field not in FIELDS:
-            raise UsageError(f"nobody knows {field!r}{did_you_mean(field, FIELDS)}")
+            raise UsageError(f"there is no field {field!r}{did_you_mean(field, FIELDS)}")
     return row
 
 

@@ -103,7 +103,7 @@ def judge_node(job: Job, record: NodeRecord, full_cap: str | None = None) -> Nod
 def explain_active(job: Job, record: NodeRecord | None = None, *, now: datetime) -> Explanation:
     """Say where a job is and since when. Pure; `record` is its node's, where that is a plug-in node."""
     where = f"on {job.node}" if job.node else "on a node that is not known"
-    since = f" since {_moment(job.started_at)}" if job.started_at else ""
+    since = f", since {_moment(job.started_at)}" if job.started_at else ""
     summary = f"it is {job.state.value} {where}{since}"
     if job.state is JobState.PENDING:
         summary = f"it waits in the own queue of {job.node}, a stock node, for a free slot there"

@@ -98,7 +98,7 @@ def test_thousands_of_mistakes_are_counted_rather_than_shown(store: Store) -> No
 
 
 def test_an_empty_file_is_a_mistake(store: Store) -> None:
-    assert wrong(store, "") == "the file holds no order"
+    assert wrong(store, "") == "the file names no job"
 
 
 def test_lines_without_a_project_get_the_one_given(store: Store) -> None:
@@ -108,11 +108,11 @@ def test_lines_without_a_project_get_the_one_given(store: Store) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"missing\.jsonl cannot be read"):
+    with pytest.raises(UsageError, match=r"missing\.jsonl cannot be read: No such file or directory$"):
         orders_from_file(tmp_path / "missing.jsonl", store.releases, [])
     odd = tmp_path / "odd.jsonl"
     odd.write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot be read: it is not UTF-8 text"):
         orders_from_file(odd, store.releases, [])
 
 

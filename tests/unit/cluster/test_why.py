@@ -91,7 +91,7 @@ def test_a_job_that_came_back_says_what_happened_to_it() -> None:
 
 def test_a_running_job_says_where_it_is_and_whether_that_node_lives() -> None:
     job = replace(JOB, state=JobState.RUNNING, node=NodeName("a"), started_at=BEGIN, attempt=1)
-    assert explain_active(job, a_record("a"), now=NOW).summary == "it is running on a since 2026-11-20 10:15:00 UTC"
+    assert explain_active(job, a_record("a"), now=NOW).summary == "it is running on a, since 2026-11-20 10:15:00 UTC"
     assert explain_active(job, a_record("a"), now=NOW).details == ()
     stale = explain_active(job, a_record("a", age_s=12), now=NOW)
     assert "a is stale: its last sign of life is 12 s old" in stale.details[0]
