@@ -81,6 +81,8 @@ def gather(folder: RunFolder, claim: Claim, *, seen: Exit | None, is_node_going:
         stopped_for=stop_cause(folder),
         timeout_s=claim.timeout_s,
         is_node_going=is_node_going,
+        # Without its claim the folder was taken away, and tells nothing.
+        has_begun=registered(folder) is not None or folder.read(CLAIM) is None,
         last_words=last_words_of(_tail(folder)),
     )
 

@@ -37,7 +37,8 @@ class Evidence:
     """What is known of a process that is gone.
 
     `seen` is what its parent saw, `said` what it wrote itself. `is_node_going`: Scrapyd was being stopped, or was away,
-    when it ended. `last_words` is the end of what it printed.
+    when it ended. `has_begun`: it had registered as the one that runs the job, before anything of the project was
+    loaded. `last_words` is the end of what it printed.
     """
 
     seen: Exit | None = None
@@ -46,13 +47,15 @@ class Evidence:
     stopped_for: Cause | None = None
     timeout_s: float | None = None
     is_node_going: bool = False
+    has_begun: bool = True
     last_words: str = ""
 
 
 def judge(evidence: Evidence) -> Ending:
     """Return the ending that the evidence shows; the queue makes cancelled of it where somebody had asked for that.
 
-    Lost is only what the node's own going caused, so that it runs again elsewhere: everything else is the job's doing.
+    Lost is only what the node caused, by its going or before the job was begun, so that it runs again elsewhere:
+    everything else is the job's doing.
     """
     exit_ = evidence.seen or evidence.said
     state, reason = _verdict(evidence, exit_)
@@ -83,7 +86,12 @@ def _verdict(evidence: Evidence, exit_: Exit | None) -> tuple[JobState, str]:
         return JobState.LOST, loss
     if exit_ is None:
         return JobState.FAILED, "its process ended without a word, as a killed one does"
-    return _of_exit(exit_, finish_reason, evidence)
+    state, reason = _of_exit(exit_, finish_reason, evidence)
+    if state is JobState.FAILED and not evidence.has_begun:
+        # So ends every process of a node whose Python is just being upgraded. An attempt all the same: it might be the
+        # job's doing, and must not go round for ever.
+        return JobState.LOST, f"{reason}, before it came to its job"
+    return state, reason
 
 
 def _loss(evidence: Evidence, exit_: Exit | None, finish_reason: str | None) -> str | None:

@@ -218,6 +218,8 @@ class LeasedLauncher(Service):
             self.app.getComponent(IPoller).rest(REST_S)
             return
         evidence = adoption.gather(run.folder, run.claim, seen=run.exit, is_node_going=self._is_stopping)
+        if not evidence.has_begun and run.stopped_for is None:
+            self.app.getComponent(IPoller).rest(REST_S)
         self.delivery.send(
             Parcel(run.claim, ended_at=now, ending=judge(evidence), folder=run.folder), after=run.was_told
         )

@@ -16,8 +16,12 @@ from twisted.internet.defer import Deferred, succeed
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, ProjectName, SpiderName, Token, VersionName
 from toolkit.model.queue import Claimed, Ending
+from toolkit.node import spawning
 from toolkit.node.launcher import LeasedLauncher
 from toolkit.node.membership import membership
+from toolkit.node.run import Run
+from toolkit.runs.folder import PROCESS
+from toolkit.runs.report import Exit
 
 GIVEN = Claimed(
     Job(JobId("job-1"), ProjectName("shop"), SpiderName("books"), JobState.STARTING, VersionName("v1")),
@@ -44,7 +48,7 @@ class Desk:
     # --- what Scrapyd's application gives
 
     def getComponent(self, kind: object) -> Any:  # noqa: N802 - Scrapyd's name
-        return self if kind in {IPoller, IEnvironment} else []
+        return self if kind in {IPoller, IEnvironment} else set()
 
     def next(self) -> Deferred[Claimed]:
         self.offers.append(Deferred())
@@ -66,6 +70,9 @@ class Desk:
         return {}
 
     # --- what the queue hears
+
+    def started(self, _: JobId, __: Token, *, pid: int) -> bool:
+        return pid > 0
 
     def finish(self, _: JobId, __: Token, ending: Ending) -> JobState:
         self.outcomes.append(ending.state)
@@ -103,3 +110,22 @@ def test_a_job_that_no_node_could_begin_fails(tmp_path: Path, monkeypatch: pytes
     desk.offers[0].callback(GIVEN)
 
     assert desk.outcomes == [JobState.FAILED]
+
+
+@pytest.mark.parametrize(("is_registered", "state"), [(False, JobState.LOST), (True, JobState.FAILED)])
+def test_a_process_that_never_came_to_its_job_is_the_nodes_affair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_registered: bool, state: JobState
+) -> None:
+    # As where the node's Python is just being upgraded: each of its jobs would fail within a second.
+    begun: list[Run] = []
+    monkeypatch.setattr(spawning, "spawn", begun.append)
+    desk = Desk(tmp_path, monkeypatch, settings=None, environment=None)
+    desk.offers[0].callback(GIVEN)
+    (run,) = begun
+    if is_registered:
+        run.folder.create(PROCESS, {"pid": 7, "start": "boot:1"})
+    run.exit = Exit(exit_code=1)
+    desk.launcher._gone(run, 0)
+
+    assert state in desk.outcomes
+    assert ("rest 10" in desk.outcomes) is not is_registered
