@@ -6,6 +6,7 @@ Python of theirs runs before anything else; it ends a job's process there, so th
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -25,6 +26,7 @@ from toolkit.model.nodes import DEFAULT_LEASE_S
 
 PROJECT, VERSION, SPIDER = ProjectName("shop"), VersionName("v1"), SpiderName("alpha")
 STOCK_POLL_S = 5.0
+PAUSES_UP_TO_S = 0.7
 START_WITHIN_S = 30.0
 SETTLE_S = 3.0
 _STAMP = """\
@@ -54,8 +56,7 @@ def stock(folder: Path, *, jobs: int) -> list[float]:
         def hand_over(job_id: str) -> None:
             node.post("schedule.json", project=PROJECT, spider=SPIDER, _version=VERSION, jobid=job_id)
 
-        # A pause that is no part of the node's own rhythm.
-        return _timed(stamps, hand_over, jobs=jobs, pause_s=0.37)
+        return _timed(stamps, hand_over, jobs=jobs, pauses_up_to_s=STOCK_POLL_S)
 
 
 def shared_queue(folder: Path, *, nodes: int, jobs: int, through_api: bool = False) -> list[float]:
@@ -72,7 +73,7 @@ def shared_queue(folder: Path, *, nodes: int, jobs: int, through_api: bool = Fal
         def post(job_id: str) -> None:
             members[0].post("schedule.json", project=PROJECT, spider=SPIDER, _version=VERSION, jobid=job_id)
 
-        return _timed(stamps, post if through_api else put, jobs=jobs, pause_s=0.37)
+        return _timed(stamps, post if through_api else put, jobs=jobs, pauses_up_to_s=PAUSES_UP_TO_S)
 
 
 def extra_memory_mb(folder: Path) -> float:
@@ -100,8 +101,10 @@ def _cluster(folder: Path, *, nodes: int, stamps: Path | None) -> Iterator[tuple
         yield members, server
 
 
-def _timed(stamps: Path, hand_over: Hand, *, jobs: int, pause_s: float) -> list[float]:
+def _timed(stamps: Path, hand_over: Hand, *, jobs: int, pauses_up_to_s: float) -> list[float]:
+    """Hand over one job after the other, at moments that no rhythm of the node's own can favour."""
     times = []
+    chance = random.Random(7)  # noqa: S311 - the same pauses in every run
     for number in range(jobs + 1):
         job_id = f"bench-{number}"
         began = time.time()
@@ -109,7 +112,7 @@ def _timed(stamps: Path, hand_over: Hand, *, jobs: int, pause_s: float) -> list[
         stamp = stamps / job_id
         wait_until(stamp.exists, deadline_s=START_WITHIN_S, what=f"{job_id} to start")
         times.append(float(stamp.read_text()) - began)
-        time.sleep(pause_s)
+        time.sleep(chance.uniform(0, pauses_up_to_s))
     # The first is a warming up: spiders are listed, connections made.
     return times[1:]
 
