@@ -58,9 +58,10 @@ class FittedTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """Give rich the table that fits."""
         from rich.table import Table
+        from rich.text import Text
 
         shown = self.fitting(options.max_width)
-        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0), caption=self.caption)
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
         for at in shown:
             column, is_last = self.columns[at], at == shown[-1]
             justify: Literal["left", "right"] = "right" if column in self._right else "left"
@@ -68,6 +69,9 @@ class FittedTable:
         for row in self.rows:
             table.add_row(*(row[at] for at in shown))
         yield table
+        if self.caption is not None:
+            # Beside the table, not in it: a narrow table would fold it.
+            yield Text(self.caption, style="italic")
 
     def fitting(self, width: int) -> list[int]:
         """Return the places of the columns to show within so many characters."""

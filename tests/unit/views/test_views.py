@@ -262,6 +262,7 @@ def test_a_rollout_under_way_fits_a_screen() -> None:
     table = steps_table(order, dict.fromkeys(order, "upload"), {NodeName("n0"): a_result("n0", ok=False)})
     assert len(table.rows) <= 15
     assert table.caption == "1 of 500 done, 1 failed"
+    assert "1 of 500 done, 1 failed" in drawn(View({}, lambda: table))
 
 
 # Short ids and spans.
