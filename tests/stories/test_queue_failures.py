@@ -119,6 +119,32 @@ def test_while_redis_is_away_spiders_go_on_and_every_command_says_what_is_missin
     stage.desk.cancel_all()
 
 
+def test_a_wait_outlasts_a_redis_that_is_away_for_a_while(stage: Stage) -> None:
+    with stage.desk.begin("schedule", "quick", "--id", "long", "-a", "sleep_s=3", "--wait") as following:
+        wait_until(lambda: process_of("long"), deadline_s=20, what="the spider to run")
+        with away(stage.redis):
+            wait_until(lambda: "waiting for it" in following.err, deadline_s=20, what="the absence to be told")
+        told = stage.desk.read(following.wait(), 0)
+    assert told.err.count("waiting for it") == 1
+    assert "finished" in told.out
+
+
+def test_a_drain_that_is_waited_for_outlasts_redis_and_says_what_stays_when_it_is_interrupted(stage: Stage) -> None:
+    stage.desk.start_sleeper("--id", "goes-on", "--on", "node-1")
+    with stage.desk.begin("nodes", "drain", "node-1", "--wait") as draining:
+        wait_until(
+            lambda: stage.desk.json("nodes", "show", "node-1")["draining"], deadline_s=20, what="the node to be drained"
+        )
+        with away(stage.redis):
+            wait_until(lambda: "waiting for it" in draining.err, deadline_s=20, what="the absence to be told")
+        draining.interrupt()
+        told = stage.desk.read(draining.wait(), 130).err
+    assert "drained all the same: node-1; crawlctl nodes resume node-1 undoes it" in told
+    assert stage.desk.json("nodes", "show", "node-1")["draining"] is True
+    stage.desk.run("nodes", "resume", "node-1")
+    stage.desk.cancel_all()
+
+
 def test_an_operator_whom_redis_refuses_counts_each_job_once(stage: Stage, tmp_path: Path) -> None:
     stage.desk.start_sleeper("--id", "goes-on", "--on", "node-1")
     stage.desk.run("schedule", "quick", "--id", "held", "--delay", "1h")

@@ -110,6 +110,16 @@ def test_a_job_that_hears_no_signal_is_killed(stage: Stage) -> None:
     assert stage.desk.job(job["id"])["signal"] == "SIGKILL"
 
 
+def test_a_cancel_that_is_interrupted_says_what_becomes_of_the_job(stage: Stage) -> None:
+    job = stage.desk.start_job("deaf", "--id", "deaf-two")
+    wait_until(lambda: "deaf from now on" in log_of(stage, job["id"]), deadline_s=20, what="it to be deaf")
+    with stage.desk.begin("cancel", job["id"], "--grace", "3") as cancelling:
+        wait_until(lambda: stage.desk.job(job["id"])["cancel_requested_at"], deadline_s=20, what="the wish to be known")
+        cancelling.interrupt()
+        assert "they end all the same" in stage.desk.read(cancelling.wait(), 130).err
+    wait_for_state(stage, job["id"], "cancelled")
+
+
 def test_a_job_past_its_time_limit_fails_and_says_so(stage: Stage) -> None:
     words = ("schedule", "quick", "-a", f"sleep_s={FOREVER_S}", "--timeout", "2s", "--wait", "--output", "json")
     job = stage.desk.run(*words, exit_code=8).json()[0]

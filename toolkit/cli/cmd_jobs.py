@@ -153,7 +153,15 @@ def cancel(
     )
     if is_bulk and jobs and not yes and not session.printer.confirm(f"Cancel {len(jobs)} job(s)?"):
         raise session.failed(UsageError("nothing was cancelled", hint="--yes says it beforehand"))
-    done = cancel_everywhere(nodes, lambda: session.store, jobs, grace_s=grace)
+    alive = sum(not job.state.is_final for job in jobs)
+    waiting = f"waiting for {alive} job(s) to end; what still runs after {grace:g} s is told again, then killed"
+    try:
+        with session.printer.busy(lambda: waiting):
+            done = cancel_everywhere(nodes, lambda: session.store, jobs, grace_s=grace)
+    except KeyboardInterrupt:
+        if any(job.is_queued for job in jobs):
+            session.printer.say("what plug-in nodes were asked to end, they end all the same; crawlctl jobs shows it")
+        raise
     session.printer.show(cancelled_view(done))
     _end_by_failures(session, [each.error for each in done if each.error])
 

@@ -12,7 +12,10 @@ from toolkit.cli.durations import seconds
 from toolkit.cli.session import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from toolkit.model.names import NodeName
+    from toolkit.model.nodes import NodeRecord
 
 NamesArgument = Annotated[
     list[str], typer.Argument(metavar="NAME", help="Names of nodes.", autocompletion=completion.nodes)
@@ -62,16 +65,37 @@ def drain(
     ] = "1h",
 ) -> None:
     """Let nodes take no new job; what they run goes on to its end."""
+    from toolkit.cli.queued import waiting_for_store
     from toolkit.cluster.node_life import drain as drain_nodes
     from toolkit.model.errors import NodesFailedError
     from toolkit.rollout.lock import operator
     from toolkit.views.nodes import drained_view
 
-    wait_s = float(seconds(timeout)) if wait else 0.0
-    done = drain_nodes(session.store, _names(name), who=operator(), wait_s=wait_s)
+    names = _names(name)
+    looks: list[NodeRecord] = []
+    done = None
+    try:
+        with session.printer.busy(lambda: _what_drains(looks)):
+            done = drain_nodes(
+                session.store,
+                names,
+                who=operator(),
+                wait_s=float(seconds(timeout)) if wait else 0.0,
+                on_look=lambda records: looks.__setitem__(slice(None), records),
+                on_away=waiting_for_store(session) if wait else None,
+            )
+    finally:
+        if done is None and looks:
+            command = f"crawlctl nodes resume {' '.join(names)}"
+            session.printer.say(f"drained all the same: {', '.join(names)}; {command} undoes it")
     session.printer.show(drained_view(done))
     if late := [each.error for each in done if each.error is not None]:
         raise session.failed(NodesFailedError(f"{len(late)} of {len(done)} node(s) are not empty: {late[0]}"))
+
+
+def _what_drains(records: Sequence[NodeRecord]) -> str:
+    busy = [f"{each.name}: {each.report.running}" for each in records if each.report.running]
+    return f"waiting for the jobs that still run: {', '.join(busy)}" if busy else "waiting for the nodes to tell"
 
 
 def resume(session: Session, name: NamesArgument) -> None:

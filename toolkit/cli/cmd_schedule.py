@@ -279,18 +279,23 @@ def _pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
 
 
 def _wait(session: Session, nodes: Nodes, jobs: Sequence[Job]) -> None:
-    """Follow the jobs to their end; Ctrl-C ends the waiting, not the jobs."""
+    """Follow the jobs to their end; Ctrl-C, or a store that stays away, ends the waiting, not the jobs."""
+    from toolkit.cli.queued import waiting_for_store
     from toolkit.cluster.everywhere import wait_everywhere
-    from toolkit.model.errors import JobFailedError
+    from toolkit.model.errors import JobFailedError, StoreUnreachableError
     from toolkit.views.jobs import jobs_table, jobs_view, utc_now
 
     current = list(jobs)
     try:
         with session.printer.live(lambda: jobs_table(current[:MAX_LIVE], now=utc_now())):
             ended = wait_everywhere(
-                nodes, session.store, current, on_change=lambda jobs: current.__setitem__(slice(None), jobs)
+                nodes,
+                session.store,
+                current,
+                on_change=lambda jobs: current.__setitem__(slice(None), jobs),
+                on_away=waiting_for_store(session),
             )
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, StoreUnreachableError):
         some = ", ".join(job.id for job in current[:MAX_LIVE])
         session.printer.say(f"the jobs go on; crawlctl cancel ID stops one: {some}")
         raise

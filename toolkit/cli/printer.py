@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from toolkit.views.view import View
 
 PIPED_WIDTH = 240
+QUIET_S = 1.0
 
 
 class Output(StrEnum):
@@ -120,6 +122,23 @@ class Printer:
         from rich.live import Live
 
         with Live(get_renderable=draw, console=self.err, refresh_per_second=8, transient=True):
+            yield
+
+    @contextmanager
+    def busy(self, what: Callable[[], str]) -> Iterator[None]:
+        """Say on a terminal what is waited for, and for how long by now, while the block runs; not in its first second.
+
+        So that nobody has to guess whether a command hangs.
+        """
+        from rich.text import Text
+
+        begun = time.monotonic()
+
+        def line() -> Text:
+            waited_s = time.monotonic() - begun
+            return Text(visible(f"{what()} ({waited_s:.0f} s)") if waited_s >= QUIET_S else "", style="dim")
+
+        with self.live(line):
             yield
 
     def confirm(self, question: str) -> bool:

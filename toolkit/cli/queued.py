@@ -11,6 +11,7 @@ from toolkit.model.names import JobId
 
 if TYPE_CHECKING:
     from toolkit.cli.session import Session
+    from toolkit.model.errors import CrawlctlError
     from toolkit.model.jobs import Job
     from toolkit.model.names import NodeName
 
@@ -50,6 +51,11 @@ def look_until(session: Session, job: Job, is_so: Callable[[Job], bool], *, with
         if is_so(job) or time.monotonic() >= deadline:
             return job
         time.sleep(LOOK_EVERY_S)
+
+
+def waiting_for_store(session: Session) -> Callable[[CrawlctlError], None]:
+    """Return what says that a store that was there is away, and that this is no reason to end."""
+    return lambda error: session.printer.say(f"{error.message}; waiting for it", style="yellow")
 
 
 def plug_in_names(session: Session, pattern: str) -> list[NodeName]:

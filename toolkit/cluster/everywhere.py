@@ -16,7 +16,7 @@ from toolkit.cluster.cancel_queued import cancel_queued
 from toolkit.cluster.jobs import DEFAULT_LIMIT, JobList, find_job, list_jobs
 from toolkit.cluster.membership import registered, split
 from toolkit.cluster.nodes import Nodes
-from toolkit.cluster.waiting import wait_for
+from toolkit.cluster.waiting import OnAway, wait_for
 from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.jobs import Job, JobFilter
 from toolkit.store.interfaces import Store
@@ -85,7 +85,17 @@ def cancel_everywhere(nodes: Nodes, open_store: OpenStore, jobs: Sequence[Job], 
 
 
 def wait_everywhere(
-    nodes: Nodes, store: Store, jobs: Sequence[Job], *, on_change: Callable[[Sequence[Job]], None]
+    nodes: Nodes,
+    store: Store,
+    jobs: Sequence[Job],
+    *,
+    on_change: Callable[[Sequence[Job]], None],
+    on_away: OnAway | None = None,
 ) -> list[Job]:
-    """Return the jobs once all of them have ended; `on_change` hears of every look at them."""
-    return wait_for(nodes, store.jobs, jobs, clock=store.now, on_change=on_change)
+    """Return the jobs once all of them have ended; `on_change` hears of every look at them, `on_away` of a store away.
+
+    Raises:
+        StoreUnreachableError: the store stayed away for ten minutes, or is away and there is no `on_away`.
+
+    """
+    return wait_for(nodes, store.jobs, jobs, clock=store.now, on_change=on_change, on_away=on_away)

@@ -10,6 +10,7 @@ from datetime import datetime
 from toolkit.cluster.membership import registered, split
 from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.snapshot import plug_in_status, stock_statuses
+from toolkit.cluster.waiting import OnAway, patiently
 from toolkit.config.nearest import did_you_mean
 from toolkit.model.errors import NodesFailedError, NotFoundError, RefusedError
 from toolkit.model.names import NodeName, ProjectName, VersionName
@@ -91,12 +92,14 @@ def drain(
     *,
     who: str,
     wait_s: float = 0.0,
-    on_look: Callable[[Sequence[NodeRecord]], None] | None = None,
+    on_look: Callable[[Sequence[NodeRecord]], None] = lambda _records: None,
+    on_away: OnAway | None = None,
 ) -> list[Drained]:
     """Let these nodes take no new job, and wait up to `wait_s` seconds until what they run has ended.
 
     A lost node counts as empty: its jobs have been given to others. `on_look` hears of every look at the nodes. A count
     is believed only when the node has told it after the drain: what it said before may have been overtaken by a claim.
+    A store that is away meanwhile is waited for if there is an `on_away` to hear of it.
 
     Raises:
         NotFoundError: one of them is no plug-in node; nothing was changed.
@@ -107,9 +110,9 @@ def drain(
     since = store.now()
     deadline = time.monotonic() + wait_s
     while True:
-        records = [record for record in shared.nodes.all() if record.name in set(names)]
-        if on_look is not None:
-            on_look(records)
+        known = patiently(shared.nodes.all, on_away=on_away, patience_s=max(0.0, deadline - time.monotonic()))
+        records = [record for record in known if record.name in set(names)]
+        on_look(records)
         is_late = time.monotonic() >= deadline
         if is_late or all(is_empty(record, since=since) for record in records):
             return [_drained(record, was_waited_for=wait_s > 0) for record in records]

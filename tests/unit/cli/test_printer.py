@@ -141,6 +141,17 @@ def test_progress_is_drawn_on_a_terminal_and_taken_away(monkeypatch: pytest.Monk
     assert "working" in terminal.text
 
 
+def test_a_command_that_keeps_people_waiting_says_what_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = at_terminal(monkeypatch)
+    with Printer().busy(lambda: "waiting for node-1"):
+        pass
+    assert "node-1" not in terminal.text
+    monkeypatch.setattr("toolkit.cli.printer.QUIET_S", 0.0)
+    with Printer().busy(lambda: "waiting for node-1"):
+        pass
+    assert "waiting for node-1 (0 s)" in terminal.text
+
+
 @pytest.mark.parametrize(
     ("answer", "is_yes"), [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("", False)]
 )
