@@ -226,3 +226,36 @@ def test_a_wish_reaches_a_node_only_for_what_it_holds(desk: QueueDesk) -> None:
     desk.queue.cancel(names("a", "b"), grace_s=1)
     assert set(desk.beat(one, first).wishes) == {"a"}
     assert set(desk.beat(other, second).wishes) == {"b"}
+
+
+def test_of_two_nodes_with_copies_of_one_home_the_one_whose_place_was_taken_is_told(desk: QueueDesk) -> None:
+    original, copy = a_report(session="life-1"), a_report(session="life-2")
+    desk.nodes.beat(original, [])
+    desk.nodes.beat(copy, [])
+    with pytest.raises(ConflictError, match="is live already"):
+        desk.nodes.beat(original, [], was_registered=True)
+
+    assert record_of(desk, "node-1").report.session == "life-2"
+    desk.nodes.beat(copy, [], was_registered=True)
+
+
+def test_a_session_whose_place_was_taken_has_it_again_when_the_other_is_silent(desk: QueueDesk) -> None:
+    original, copy = a_report(session="life-1", lease_s=SHORT_S), a_report(session="life-2", lease_s=SHORT_S)
+    desk.nodes.beat(original, [])
+    desk.nodes.beat(copy, [])
+
+    def is_let_in() -> bool:
+        try:
+            desk.nodes.beat(original, [], was_registered=True)
+        except ConflictError:
+            return False
+        return True
+
+    wait_until(is_let_in, deadline_s=SOON_S, what="the name to be free")
+
+
+def test_a_store_that_came_back_older_still_knows_a_registered_session(desk: QueueDesk) -> None:
+    desk.nodes.beat(a_report(session="life-1", lease_s=SHORT_S), [])
+    wait_until(lambda: record_of(desk, "node-1").state is NodeState.LOST, deadline_s=SOON_S, what="silence")
+
+    assert desk.nodes.beat(a_report(session="life-2"), [], was_registered=True).live_nodes == 1

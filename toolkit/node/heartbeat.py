@@ -123,7 +123,10 @@ class Heartbeat(MultiService):
         report, ended = self._member.report(), self._launcher.delivery.taken()
         waiting = self._launcher.delivery.held()
         asked = {job_id: token for job_id, token, _ in runs}
-        return asked, lambda shared: shared.nodes.beat(report, [*_held(runs), *waiting], ended=ended)
+        was_registered = self._member.is_registered
+        return asked, lambda shared: shared.nodes.beat(
+            report, [*_held(runs), *waiting], ended=ended, was_registered=was_registered
+        )
 
     def _heard(self, answer: BeatAnswer, asked: dict[JobId, Token]) -> None:
         if self._is_stopping:

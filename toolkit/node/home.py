@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import hashlib
 import os
+import platform
 import secrets
 from pathlib import Path
 
@@ -49,7 +52,11 @@ class Home:
         os.close(self._lock)
 
     def _identity(self) -> str:
-        """Return the random text by which the cluster tells this folder from others; made at the first start."""
+        """Return the text by which the cluster tells this folder from others, copies on other machines among them."""
+        return hashlib.sha256(f"{self._number()} {platform.node()} {_machine_id()}".encode()).hexdigest()[:16]
+
+    def _number(self) -> str:
+        """Return the folder's own random number, made at the first start."""
         path = self.path / _ID
         known = path.read_text(encoding="ascii").strip() if path.exists() else ""
         if known:
@@ -58,3 +65,10 @@ class Home:
         draft.write_text(made := secrets.token_hex(8), encoding="ascii")
         draft.replace(path)
         return made
+
+
+def _machine_id() -> str:
+    """Return systemd's name of this machine, where there is one (machine-id(5))."""
+    with contextlib.suppress(OSError):
+        return Path("/etc/machine-id").read_text(encoding="ascii").strip()
+    return ""

@@ -141,13 +141,21 @@ class NodeRegistry(Protocol):
     """The plug-in nodes of the cluster."""
 
     def beat(
-        self, report: NodeReport, held: Sequence[Held], *, ended: Sequence[tuple[JobId, Token]] = ()
+        self,
+        report: NodeReport,
+        held: Sequence[Held],
+        *,
+        ended: Sequence[tuple[JobId, Token]] = (),
+        was_registered: bool = False,
     ) -> BeatAnswer:
         """Give a sign of life, renew the leases of what is held, and hear what has changed.
 
+        `was_registered` says that an earlier beat of this session was answered. A new session takes the place of an
+        earlier one of its home, as after a restart.
+
         Raises:
-            ConflictError: a node of this name with another home is live; nothing was changed, and nothing may be
-                claimed under this name.
+            ConflictError: a node of this name with another home is live, or this session's place was taken by another
+                that is (a copied folder); nothing was changed, and nothing may be claimed under this name.
 
         """
 

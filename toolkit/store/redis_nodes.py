@@ -24,12 +24,17 @@ class RedisNodes:
         self._keys = keys
 
     def beat(
-        self, report: NodeReport, held: Sequence[Held], *, ended: Sequence[tuple[JobId, Token]] = ()
+        self,
+        report: NodeReport,
+        held: Sequence[Held],
+        *,
+        ended: Sequence[tuple[JobId, Token]] = (),
+        was_registered: bool = False,
     ) -> BeatAnswer:
         """See `NodeRegistry.beat`."""
         keys = self._keys
         arguments: list[Argument] = [
-            *(report.name, report.session, report.home, ttl_ms(report.lease_s)),
+            *(report.name, report.session, report.home, ttl_ms(report.lease_s), "1" if was_registered else "0"),
             *(wire_nodes.write_report(report), _room(report), len(held)),
         ]
         for each in held:

@@ -33,3 +33,13 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match="cannot be used"):
         Home(tmp_path / "file" / "node")
+
+
+def test_a_copy_of_the_folder_on_another_machine_has_another_identity(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Home(tmp_path)
+    original.leave()
+    monkeypatch.setattr("platform.node", lambda: "another-machine")
+
+    assert Home(tmp_path).id != original.id

@@ -1,7 +1,8 @@
 -- Keep a node's report as its sign of life, renew the leases of what it still owns, and tell it what has changed.
 -- KEYS: the queue's, then nodes sessions draining releases clashes
--- ARGV: node, session, home, lease_ms, report (JSON), room ("" or running/slots), held, then for each held job: id,
---       token, progress (JSON or ""), then for each ended one: id, token
+-- ARGV: node, session, home, lease_ms, was_registered ("1" when an earlier beat of this session was answered), report
+--       (JSON), room ("" or running/slots), held, then for each held job: id, token, progress (JSON or ""), then for
+--       each ended one: id, token
 -- RETURNS: {"clash", address} | {"ok", now_ms, drain, releases, live nodes, stale ids, ids and wishes, unheard ids}
 -- INCLUDES: queue_rules
 local nodes, sessions, draining, releases, clashes = KEYS[22], KEYS[23], KEYS[24], KEYS[25], KEYS[26]
@@ -11,26 +12,30 @@ local known = redis.call("HGET", sessions, node)
 if known then
   local other = cjson.decode(known)
   local beat_ms = tonumber(redis.call("ZSCORE", beats, node) or 0)
-  if other.home ~= home and beat_ms > now_ms - (other.lease_ms or lease_ms) then
-    redis.call("HSET", clashes, node, cjson.encode({ at_ms = now_ms, report = cjson.decode(ARGV[5]).address or "" }))
+  local is_fresh = beat_ms > now_ms - (other.lease_ms or lease_ms)
+  -- A new session of the same home is that node, restarted. But a session that was replaced and lives is one of two
+  -- with the same home: a copied folder.
+  local is_another = other.home ~= home or (other.session ~= session and ARGV[5] == "1")
+  if is_another and is_fresh then
+    redis.call("HSET", clashes, node, cjson.encode({ at_ms = now_ms, report = cjson.decode(ARGV[6]).address or "" }))
     return { "clash", cjson.decode(redis.call("HGET", nodes, node) or "{}").address or "" }
   end
 end
 redis.call("HSET", sessions, node, cjson.encode({ session = session, home = home, lease_ms = lease_ms }))
-redis.call("HSET", nodes, node, ARGV[5])
+redis.call("HSET", nodes, node, ARGV[6])
 redis.call("ZADD", beats, now_ms, node)
 redis.call("HSET", clock, "lease_ms", lease_ms)
 
 local is_draining = redis.call("HEXISTS", draining, node)
-if ARGV[6] == "" or is_draining == 1 then
+if ARGV[7] == "" or is_draining == 1 then
   redis.call("ZREM", room, node)
 else
-  redis.call("ZADD", room, ARGV[6], node)
+  redis.call("ZADD", room, ARGV[7], node)
 end
 
 local stale, wished, unheard = {}, {}, {}
-local held = tonumber(ARGV[7])
-for at = 8, 7 + 3 * held, 3 do
+local held = tonumber(ARGV[8])
+for at = 9, 8 + 3 * held, 3 do
   local id = ARGV[at]
   if redis.call("HGET", owners, id) == ARGV[at + 1] then
     redis.call("ZADD", leases, now_ms + lease_ms, id)
@@ -47,7 +52,7 @@ for at = 8, 7 + 3 * held, 3 do
     stale[#stale + 1] = id
   end
 end
-for at = 8 + 3 * held, #ARGV, 2 do
+for at = 9 + 3 * held, #ARGV, 2 do
   if redis.call("HGET", owners, ARGV[at]) == ARGV[at + 1] then
     unheard[#unheard + 1] = ARGV[at]
   end
