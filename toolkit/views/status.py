@@ -57,7 +57,9 @@ def _summary(snapshot: Snapshot) -> RenderableType:
     from rich.text import Text
 
     nodes = _counted(node.state for node in snapshot.nodes)
-    jobs = ", ".join(f"{snapshot.total(count)} {count}" for count in ("pending", "running", "finished"))
+    # Scrapyd calls every job finished that has ended; here that word would promise a good end.
+    words = {"pending": "pending", "running": "running", "finished": "ended"}
+    jobs = ", ".join(f"{snapshot.total(count)} {word}" for count, word in words.items())
     active = ", ".join(f"{project} {version}" for project, version in sorted(snapshot.active.items()))
     none = "unknown, since the store cannot be asked" if snapshot.is_store_away else "no release yet"
     return Text(f"nodes     {nodes or 'none'}\njobs      {jobs}\nactive    {visible(active) or none}")

@@ -108,6 +108,8 @@ def test_status_has_just_these_fields() -> None:
     assert data["nodes"][0]["projects"] == {"shop": ["v1"]}
     assert data["nodes"][0]["kind"] == "stock"
     assert data["jobs"] == {"pending": 3, "running": 2, "finished": 4}
+    # What has ended may have failed: people are not told that it finished.
+    assert "3 pending, 2 running, 4 ended" in drawn(status_view(snapshot))
 
 
 def test_a_nodes_states_are_these() -> None:
