@@ -260,6 +260,12 @@ def test_nodes_are_listed_drained_taken_up_again_and_forgotten(stage: Stage) -> 
     assert "node-9" in stage.desk.error("nodes", "show", "node-9", exit_code=7)
 
 
+def test_a_moment_that_is_past_is_said_to_be(stage: Stage) -> None:
+    said = stage.desk.run("schedule", "books", "--id", "past", "--at", "2020-01-01T00:00Z").err
+    assert "which is past: now" in said
+    assert "past" not in stage.desk.run("schedule", "books", "--id", "due", "--delay", "1h").err
+
+
 def test_a_drain_that_takes_too_long_ends_with_four(stage: Stage) -> None:
     stage.queue.register(a_report("node-1", running=2))
     told = stage.desk.run("nodes", "drain", "node-1", "--wait", "--timeout", "1s", exit_code=4)

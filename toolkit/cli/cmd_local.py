@@ -45,7 +45,8 @@ def up(session: Session, on: OnOption = None) -> None:
     from toolkit.views.local import servers_view
 
     wanted = replace(session.inventory, hosts=session.hosts(on))
-    done = start(wanted, session.state_folder, environ=os.environ)
+    with session.printer.busy(lambda: "waiting until all of them answer"):
+        done = start(wanted, session.state_folder, environ=os.environ)
     if not done.each:
         raise NotFoundError("the inventory has no local host", hint="a host of this machine has `connection: local`")
     session.printer.show(servers_view(done))
@@ -62,7 +63,8 @@ def down(
     from toolkit.views.local import servers_view
 
     only = None if on is None else {host.name for host in session.hosts(on)}
-    done = stop(session.state_folder, only=only, grace_s=grace)
+    with session.printer.busy(lambda: f"waiting for spiders and servers to end; spiders have {grace:g} s"):
+        done = stop(session.state_folder, only=only, grace_s=grace)
     session.printer.show(servers_view(done))
     end_by_servers(session, done, "stopped")
 

@@ -222,7 +222,8 @@ def _say_what_is_special(session: Session, wanted: Wanted, way: Route) -> None:
     """Tell what the operator may not expect, so that a job that waits is no riddle."""
     say = session.printer.say
     if wanted.due_at is not None:
-        say(f"to be taken from {moment_text(wanted.due_at)} on")
+        is_past = wanted.due_at <= session.store.now()
+        say(f"to be taken from {moment_text(wanted.due_at)} on{', which is past: now' if is_past else ''}")
     if way.left_out:
         say(f"stock nodes take nothing from the queue, so these get no job: {', '.join(way.left_out)}", style="yellow")
     if not way.takers:
@@ -302,7 +303,8 @@ def _wait(session: Session, nodes: Nodes, jobs: Sequence[Job]) -> None:
     session.printer.show(jobs_view(ended, now=utc_now()))
     if bad := [job for job in ended if job.state is not JobState.FINISHED]:
         told = ", ".join(f"{job.id} {job.state.value} ({job.finish_reason or job.reason})" for job in bad[:MAX_TOLD])
-        raise session.failed(JobFailedError(f"{len(bad)} of {len(ended)} job(s) did not finish well: {told}"))
+        text = f"{len(bad)} of {len(ended)} job(s) did not finish well: {told}"
+        raise session.failed(JobFailedError(text, hint=f"crawlctl logs {bad[0].id} shows its log"))
 
 
 def _end_by_placement(session: Session, placed: Sequence[Placed]) -> None:
