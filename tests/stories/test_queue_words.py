@@ -18,6 +18,7 @@ from support.ports import free_port
 from support.queue_desk import QueueDesk, a_report, an_ending, queue_desk
 from support.redis_server import RedisServer
 from support.stores import SHOP, V1, a_lock, a_release, a_rollout
+from support.waiting import wait_until
 
 from toolkit.model.jobs import JobState
 from toolkit.model.names import NodeName
@@ -155,6 +156,20 @@ def test_a_wish_that_nobody_has_heard_yet_is_told_as_such(stage: Stage) -> None:
     wish = stage.queue.beat(stage.node, claim).wishes[claim.job.id]
     assert (wish.is_paused, wish.concurrency, wish.delay_s) == (True, 4, 0.5)
     assert "nothing to change" in stage.desk.error("jobs", "tune", "busy", exit_code=2)
+
+
+def test_a_job_that_ends_before_it_hears_of_the_pause_is_said_to_have_ended(stage: Stage) -> None:
+    stage.schedule("brief")
+    claim = stage.queue.run(stage.node)
+    with stage.desk.begin("jobs", "pause", "brief") as pausing:
+        wait_until(
+            lambda: (wish := stage.queue.beat(stage.node, claim).wishes.get(claim.job.id)) and wish.is_paused,
+            deadline_s=20,
+            what="the wish to be known",
+        )
+        stage.queue.finish(claim)
+        told = stage.desk.read(pausing.wait(), 6)
+    assert "brief is finished by now, and so was not paused" in told.err
 
 
 def test_a_job_that_failed_is_put_back_and_one_that_waits_is_not(stage: Stage) -> None:

@@ -210,7 +210,7 @@ def _refuse_unless_active(job: Job, before: JobState | None, what: str) -> None:
 
 def _wish_paused(session: Session, prefix: str, *, is_paused: bool) -> None:
     """Ask, then look until the spider says that it has obeyed."""
-    from toolkit.model.errors import NodesFailedError
+    from toolkit.model.errors import NodesFailedError, RefusedError
     from toolkit.model.jobs import JobState
     from toolkit.views.jobs import job_view
 
@@ -222,6 +222,9 @@ def _wish_paused(session: Session, prefix: str, *, is_paused: bool) -> None:
         session, found, lambda job: job.state is wanted or not job.state.is_active, within_s=HEARD_WITHIN_S
     )
     session.printer.show(job_view(job))
+    if job.state.is_final:
+        raise session.failed(RefusedError(f"{job.id} is {job.state.value} by now, and so was not {what}"))
     if job.state is not wanted:
-        text = f"{job.id} is {job.state.value}, not {what} yet; the wish stays until its node has heard it"
-        raise session.failed(NodesFailedError(text, hint="crawlctl nodes shows whether its node is live"))
+        text = f"{job.id} is {job.state.value}, not {what} yet; the wish stays until its spider has heard it"
+        hint = "crawlctl nodes shows whether its node is live; a spider that is busy in its own code hears it later"
+        raise session.failed(NodesFailedError(text, hint=hint))
