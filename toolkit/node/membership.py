@@ -6,6 +6,7 @@ Every component gets the same one by `membership(config)`; a web service, which 
 
 from __future__ import annotations
 
+import platform
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -197,5 +198,5 @@ _versions: dict[str, str] = {}
 
 def _software() -> Mapping[str, str]:
     if not _versions:
-        _versions.update({name: metadata.version(name) for name in _SOFTWARE})
+        _versions.update({name: metadata.version(name) for name in _SOFTWARE}, python=platform.python_version())
     return _versions
