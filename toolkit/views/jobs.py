@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 MIN_ID_CHARS = 7
 MAX_SCHEDULED = 50
+MAX_REASON_CHARS = 80
 MAX_ON = 3
+MAX_REASON_CHARS = 80
 # What most jobs have nothing to tell of.
 EXACT = ("PRIORITY", "TRY", "EXIT")
 JOBS_SPARE = (*EXACT, "PROJECT", "AGE", "ERRORS", "TOOK", "REASON")
@@ -60,7 +62,7 @@ def jobs_table(jobs: Sequence[Job], *, now: datetime) -> FittedTable:
             f"{job.priority:g}" if job.priority else None,
             _attempt_text(job),
             job.signal if job.signal is not None else job.exit_code,
-            reason_text(job, now=now),
+            _shortened(reason_text(job, now=now)),
         )
         for job in jobs
     ]
@@ -169,6 +171,11 @@ def log_end(lines: Sequence[str]) -> RenderableType:
 
     text = Text(visible("\n".join(f"  {line}" for line in lines)))
     return Group(Text("the end of its log", style="bold yellow"), text)
+
+
+def _shortened(text: str | None) -> str | None:
+    """Cut a reason to what a list has room for; `jobs show` has all of it."""
+    return text if text is None or len(text) <= MAX_REASON_CHARS else f"{text[: MAX_REASON_CHARS - 1]}…"
 
 
 def reason_text(job: Job, *, now: datetime) -> str | None:

@@ -384,3 +384,10 @@ def test_a_narrow_terminal_loses_columns_and_no_id() -> None:
     table = plain_table(*columns, rows=[("ab609a7", "shop", "node-1", "x" * 90)], spare=("PROJECT",))
     assert [columns[at] for at in table.fitting(80)] == ["JOB", "PROJECT", "NODE", "WHY"]
     assert [columns[at] for at in table.fitting(45)] == ["JOB", "NODE", "WHY"]
+
+
+def test_a_long_reason_is_cut_in_a_list_and_whole_where_one_job_is_shown() -> None:
+    job = a_job(state=JobState.FAILED, reason="its process ended with exit code 1: " + "x" * 300)
+    assert "x" * 100 not in drawn(jobs_view([job], now=NOW))
+    assert "…" in drawn(jobs_view([job], now=NOW))
+    assert jobs_view([job], now=NOW).data[0]["reason"] == job.reason
