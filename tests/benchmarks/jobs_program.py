@@ -22,7 +22,7 @@ _ROW = "{:<62} {:>12} {:>12} {:>8}  {}"
 class Sizes:
     """How large a run is; the names in the last line are those of the full one."""
 
-    starts: int = 60
+    starts: int = 40
     stock_starts: int = 30
     nodes: int = 20
     enqueued: int = 10_000

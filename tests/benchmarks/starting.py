@@ -1,7 +1,7 @@
 """How long it takes from handing over a job until its process' first line runs: stock Scrapyd, and the shared queue.
 
 Both start their own, unmodified runners. The time is taken by a `sitecustomize` in the nodes' environment, which every
-Python of theirs runs before anything else; it ends a job's process there, so that only the way to it is measured.
+Python of theirs runs before anything else. The next job is handed over after the process has come to its end.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import psutil
-from support.eggs import small_egg
+from support.node_spiders import node_egg
 from support.plugin_node import PluginNode, hold_everywhere, running_plugin_nodes, shared_of, shared_store
 from support.redis_server import RedisServer
 from support.scrapyd_node import ScrapydNode
@@ -24,10 +25,11 @@ from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, ProjectName, SpiderName, VersionName
 from toolkit.model.nodes import DEFAULT_LEASE_S
 
-PROJECT, VERSION, SPIDER = ProjectName("shop"), VersionName("v1"), SpiderName("alpha")
+PROJECT, VERSION, SPIDER = ProjectName("shop"), VersionName("v1"), SpiderName("quick")
 STOCK_POLL_S = 5.0
 PAUSES_UP_TO_S = 0.7
 START_WITHIN_S = 30.0
+END_WITHIN_S = 60.0
 SETTLE_S = 3.0
 _STAMP = """\
 import os, sys, time
@@ -37,9 +39,8 @@ if "crawl" in words:
     job = next(word[5:] for word in words if word.startswith("_job="))
     path = os.path.join({folder!r}, job)
     with open(path + ".draft", "w") as file:
-        file.write(repr(now))
+        file.write(f"{{now!r}} {{os.getpid()}}")
     os.replace(path + ".draft", path)
-    os._exit(0)
 """
 
 Hand = Callable[[str], object]
@@ -51,7 +52,7 @@ def stock(folder: Path, *, jobs: int) -> list[float]:
     options = {"poll_interval": f"{STOCK_POLL_S:g}", "max_proc": "4"}
     node = ScrapydNode(folder / "node", options=options, environ=_environment(stamps))
     with node:
-        node.post("addversion.json", files={"egg": small_egg()}, project=PROJECT, version=VERSION)
+        node.post("addversion.json", files={"egg": node_egg()}, project=PROJECT, version=VERSION)
 
         def hand_over(job_id: str) -> None:
             node.post("schedule.json", project=PROJECT, spider=SPIDER, _version=VERSION, jobid=job_id)
@@ -63,7 +64,7 @@ def shared_queue(folder: Path, *, nodes: int, jobs: int, through_api: bool = Fal
     """Return the seconds for each job on idle plug-in nodes: put into the queue, or posted to one node's API."""
     stamps = _stamps(folder)
     with _cluster(folder, nodes=nodes, stamps=stamps) as (members, server), shared_store(server.url, folder) as store:
-        hold_everywhere(members, VERSION)
+        hold_everywhere(members, VERSION, egg=node_egg())
         for member in members:
             member.wait_registered(shared_of(store))
 
@@ -80,10 +81,10 @@ def extra_memory_mb(folder: Path) -> float:
     """Return how much more resident memory an idle plug-in node takes than a stock one, both holding one egg."""
     sizes = []
     with ScrapydNode(folder / "stock") as node:
-        node.post("addversion.json", files={"egg": small_egg()}, project=PROJECT, version=VERSION)
+        node.post("addversion.json", files={"egg": node_egg()}, project=PROJECT, version=VERSION)
         sizes.append(_settled_rss(node))
     with _cluster(folder, nodes=1, stamps=None) as (members, _):
-        hold_everywhere(members, VERSION)
+        hold_everywhere(members, VERSION, egg=node_egg())
         sizes.append(_settled_rss(members[0]))
     return (sizes[1] - sizes[0]) / 1e6
 
@@ -111,10 +112,16 @@ def _timed(stamps: Path, hand_over: Hand, *, jobs: int, pauses_up_to_s: float) -
         hand_over(job_id)
         stamp = stamps / job_id
         wait_until(stamp.exists, deadline_s=START_WITHIN_S, what=f"{job_id} to start")
-        times.append(float(stamp.read_text()) - began)
+        started, pid = stamp.read_text().split()
+        times.append(float(started) - began)
+        wait_until(partial(_is_gone, int(pid)), deadline_s=END_WITHIN_S, what=f"{job_id} to end")
         time.sleep(chance.uniform(0, pauses_up_to_s))
     # The first is a warming up: spiders are listed, connections made.
     return times[1:]
+
+
+def _is_gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid)
 
 
 def _stamps(folder: Path) -> Path:
