@@ -54,6 +54,18 @@ def log_of(stage: Stage, job_id: str) -> str:
     return run_crawlctl("logs", job_id, cwd=stage.desk.folder).out
 
 
+def kill_at_work(stage: Stage, job_id: str) -> None:
+    """Kill a job's process with SIGKILL, once it has come to its job."""
+
+    def has_begun() -> bool:
+        return any(node.process_of(job_id) is not None for node in stage.nodes)
+
+    wait_until(has_begun, deadline_s=20, what=f"the process of {job_id} to come to its job")
+    process = process_of(job_id)
+    assert process is not None
+    process.kill()
+
+
 def wait_for_state(stage: Stage, job_id: str, state: str) -> None:
     wait_until(lambda: state_of(stage, job_id) == state, deadline_s=20, what=f"{job_id} to be {state}")
 
@@ -159,16 +171,12 @@ def test_a_drained_node_takes_nothing_until_it_is_resumed(stage: Stage) -> None:
 
 def test_a_killed_spider_failed_by_its_signal_and_is_repeated_only_when_asked(stage: Stage) -> None:
     job = stage.desk.start_sleeper("--id", "killed-once")
-    process = process_of(job["id"])
-    assert process is not None
-    process.kill()
+    kill_at_work(stage, job["id"])
     wait_for_state(stage, job["id"], "failed")
     told = stage.desk.job(job["id"])
     assert (told["signal"], told["exit_code"], told["attempt"]) == ("SIGKILL", None, 1)
     again = stage.desk.start_sleeper("--id", "killed-again", "--retry-failed")
-    process = process_of(again["id"])
-    assert process is not None
-    process.kill()
+    kill_at_work(stage, again["id"])
     wait_until(lambda: stage.desk.job(again["id"])["attempt"] == 2, deadline_s=20, what="a second attempt")
 
 

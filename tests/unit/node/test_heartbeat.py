@@ -34,6 +34,7 @@ class Desk:
         member = SimpleNamespace(
             settings=SimpleNamespace(lease_s=LEASE_S, name="node-1"),
             unready=None,
+            is_registered=False,
             ask=self._ask,
             report=lambda: None,
             when_woken=ignore,
