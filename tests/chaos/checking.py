@@ -172,12 +172,15 @@ def _check_runs(
         return any(span.overlaps(claimed_at(one), other.began_at) for span in spans)
 
     in_order = sorted(runs, key=claimed_at)
+    killed = _killed(evidence)
+    to_be_repeated = {order.id for order in evidence.orders if order.retries_failed}
     for one, other in pairwise(run for run in in_order if run.is_whole):
         verdict.ran_twice += 1
-        if not was_lost(one, other):
+        # Killed between its last line and its end, it failed, and failed jobs of this kind are to be repeated.
+        was_to_be_repeated = one.pid in killed and one.job in to_be_repeated
+        if not was_to_be_repeated and not was_lost(one, other):
             verdict.ran_twice_wrongly += 1
             verdict.broken.append(f"{one.job} ran twice to its end: {_told(one)}, {_told(other)}")
-    killed = _killed(evidence)
     for one, other in pairwise(in_order):
         was_its_own_doing = one.is_whole or one.failed_by_itself or one.pid in killed
         if not was_its_own_doing and not was_lost(one, other):

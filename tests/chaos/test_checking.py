@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -98,6 +99,19 @@ def test_two_whole_runs_are_excused_by_a_machine_that_died() -> None:
     died = Hit(FaultKind.MACHINE_DIES, N1, Span(103.5, 106.0))
     verdict = verdict_on(a_job(token=SECOND), *BOTH_RUNS, tenures=TWICE, hits=(died,))
     assert (verdict.ran_twice, verdict.ran_twice_wrongly, verdict.broken) == (1, 0, [])
+
+
+@pytest.mark.parametrize(("retries_failed", "wrongly"), [(True, 0), (False, 1)])
+def test_a_run_that_was_killed_after_its_last_line_may_be_repeated_where_that_was_asked(
+    wrongly: int, *, retries_failed: bool
+) -> None:
+    killed = Hit(FaultKind.SPIDER_DIES, JOB, Span(103.0, 103.0), pids=(11,))
+    alive: dict[NodeName, list[float]] = {N1: [100.0, 101.0, 102.0, 103.0]}
+    seen = Seen(tenures=list(TWICE), outages=[], looks=[])
+    seen.beats.update(alive)
+    order = replace(ORDER, retries_failed=retries_failed)
+    verdict = judge(Evidence(3.0, [order], {JOB: a_job(token=SECOND)}, BOTH_RUNS, seen, (killed,), {}))
+    assert verdict.ran_twice_wrongly == wrongly
 
 
 def test_two_whole_runs_are_excused_by_a_silence_of_a_lease_unless_redis_was_away_for_it() -> None:
