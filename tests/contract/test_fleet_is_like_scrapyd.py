@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from support.eggs import small_egg
 from support.fleet import Fleet
 from support.http_calls import Answer
 from support.scrapyd_node import TEST_CREDENTIALS, ScrapydNode
+from support.scrapyd_words import REFUSALS
 from support.waiting import wait_until
 
 EGG = small_egg(("alpha", "beta"))
@@ -88,46 +89,6 @@ def test_an_unknown_page_is_html_with_404(target: Target) -> None:
     answer = target.get("nothing")
     assert answer.status == 404
     assert answer.headers["content-type"].startswith("text/html")
-
-
-REFUSALS: list[tuple[str, str, Mapping[str, str], str]] = [
-    ("GET", "listversions", {}, "'project' parameter is required"),
-    ("GET", "listspiders", {}, "'project' parameter is required"),
-    ("GET", "listspiders", {"project": "none"}, "project 'none' not found"),
-    ("GET", "listspiders", {"project": "small", "_version": "v9"}, "version 'v9' not found"),
-    ("GET", "listjobs", {"project": "none"}, "project 'none' not found"),
-    ("GET", "status", {}, "'job' parameter is required"),
-    ("GET", "status", {"job": "x", "project": "none"}, "project 'none' not found"),
-    ("POST", "addversion", {"version": "v1"}, "'project' parameter is required"),
-    ("POST", "addversion", {"project": "small"}, "'version' parameter is required"),
-    ("POST", "addversion", {"project": "small", "version": "v1"}, "'egg' parameter is required"),
-    ("POST", "delversion", {"project": "small"}, "'version' parameter is required"),
-    ("POST", "delversion", {"project": "small", "version": "v9"}, "version 'v9' not found"),
-    ("POST", "delversion", {"project": "none", "version": "v9"}, "version 'v9' not found"),
-    ("POST", "delproject", {}, "'project' parameter is required"),
-    ("POST", "delproject", {"project": "none"}, "project 'none' not found"),
-    ("POST", "schedule", {"spider": "alpha"}, "'project' parameter is required"),
-    ("POST", "schedule", {"project": "small"}, "'spider' parameter is required"),
-    ("POST", "schedule", {"project": "none", "spider": "alpha"}, "project 'none' not found"),
-    ("POST", "schedule", {"project": "small", "spider": "gamma"}, "spider 'gamma' not found"),
-    ("POST", "schedule", {"project": "small", "spider": "alpha", "_version": "v9"}, "version 'v9' not found"),
-    (
-        "POST",
-        "schedule",
-        {"project": "small", "spider": "alpha", "priority": "high"},
-        "priority is invalid: could not convert string to float: b'high'",
-    ),
-    (
-        "POST",
-        "schedule",
-        {"project": "small", "spider": "alpha", "setting": "novalue"},
-        "ValueError: dictionary update sequence element #0 has length 1; 2 is required",
-    ),
-    ("POST", "cancel", {"project": "small"}, "'job' parameter is required"),
-    ("POST", "cancel", {"project": "none", "job": "x"}, "project 'none' not found"),
-    ("GET", "schedule", {}, "UnsupportedMethod: Expected one of [b'HEAD', b'OPTIONS', b'POST']"),
-    ("POST", "listprojects", {}, "UnsupportedMethod: Expected one of [b'HEAD', b'OPTIONS', b'GET']"),
-]
 
 
 def test_every_refusal_is_a_200_with_scrapyds_own_words(small: Target) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 import redis
-from support.node_spiders import VERSION, a_node_job, ended, node_egg
-from support.plugin_node import PluginNode, hold_everywhere, running_plugin_nodes, shared_of, shared_store
+from support.node_spiders import a_node_job, ended
+from support.plugin_node import PluginNode, shared_of
 from support.redis_server import RedisServer
-from support.require import require
+from support.spider_cluster import revived, spider_nodes, store_of
 from support.waiting import wait_until
 
 from toolkit.model.jobs import JobState
@@ -30,29 +30,18 @@ ON_1 = (NodeName("node-1"),)
 
 @pytest.fixture(scope="module")
 def cluster(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[PluginNode]]:
-    require(psutil.LINUX, "pidfd and /proc")
-    redis_server.flush()
-    folder = tmp_path_factory.mktemp("nodes")
-    with running_plugin_nodes(1, redis_url=redis_server.url, folder=folder, lease_s=LEASE_S) as nodes:
-        hold_everywhere(nodes, VERSION, egg=node_egg())
+    with spider_nodes(1, redis_server, tmp_path_factory.mktemp("nodes"), lease_s=LEASE_S) as nodes:
         yield nodes
 
 
 @pytest.fixture
 def nodes(cluster: list[PluginNode], redis_server: RedisServer) -> list[PluginNode]:
-    if not redis_server.is_running:
-        redis_server.start()
-    for node in cluster:
-        if not node.is_running:
-            node.start()
-    return cluster
+    return revived(cluster, redis_server)
 
 
 @pytest.fixture
 def store(nodes: list[PluginNode], redis_server: RedisServer, tmp_path: Path) -> Iterator[Store]:
-    with shared_store(redis_server.url, tmp_path) as opened:
-        for node in nodes:
-            node.wait_ready(opened, VERSION)
+    with store_of(nodes, redis_server, tmp_path) as opened:
         yield opened
 
 

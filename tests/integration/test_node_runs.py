@@ -9,10 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 from support import http_calls
-from support.node_spiders import VERSION, a_node_job, ended, node_egg
-from support.plugin_node import PluginNode, hold_everywhere, running_plugin_nodes, shared_of, shared_store
+from support.node_spiders import a_node_job, ended, node_egg
+from support.plugin_node import PluginNode, shared_of
 from support.redis_server import RedisServer
-from support.require import require
+from support.spider_cluster import spider_nodes, store_of
 from support.waiting import wait_until
 
 from toolkit.model.jobs import JobState
@@ -25,19 +25,13 @@ SOON_S = 40.0
 
 @pytest.fixture(scope="module")
 def two_nodes(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[PluginNode]]:
-    require(psutil.LINUX, "pidfd and /proc")
-    redis_server.flush()
-    folder = tmp_path_factory.mktemp("nodes")
-    with running_plugin_nodes(2, redis_url=redis_server.url, folder=folder) as nodes:
-        hold_everywhere(nodes, VERSION, egg=node_egg())
+    with spider_nodes(2, redis_server, tmp_path_factory.mktemp("nodes")) as nodes:
         yield nodes
 
 
 @pytest.fixture
 def store(two_nodes: list[PluginNode], redis_server: RedisServer, tmp_path: Path) -> Iterator[Store]:
-    with shared_store(redis_server.url, tmp_path) as opened:
-        for node in two_nodes:
-            node.wait_ready(opened, VERSION)
+    with store_of(two_nodes, redis_server, tmp_path) as opened:
         yield opened
 
 

@@ -8,27 +8,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.claims import CLAIM
 from twisted.internet.defer import Deferred, fail, succeed
 
 from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.jobs import JobState
-from toolkit.model.names import JobId, ProjectName, SpiderName, Token, VersionName
+from toolkit.model.names import JobId, Token
 from toolkit.model.queue import Ending, Held
-from toolkit.node.claims import Claim
 from toolkit.node.delivery import Delivery, Parcel
 from toolkit.node.endings import read_ending
 from toolkit.runs.folder import ENDING, RunFolder
 
-CLAIM = Claim(
-    job_id=JobId("job-1"),
-    token=Token("7:node-1:life"),
-    project=ProjectName("shop"),
-    spider=SpiderName("books"),
-    version=VersionName("v1"),
-    attempt=1,
-    begun_at=0.0,
-    lease_s=10.0,
-)
 ENDED = Ending(JobState.FINISHED, "finished", exit_code=0)
 
 

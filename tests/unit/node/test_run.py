@@ -6,26 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
+from support.claims import CLAIM
 
-from toolkit.model.names import JobId, ProjectName, SpiderName, Token, VersionName
 from toolkit.model.queue import Wish
 from toolkit.node import run as module
-from toolkit.node.claims import Claim
 from toolkit.node.run import Run
 from toolkit.runs.control import control_of, read_control
 from toolkit.runs.folder import CONTROL, RunFolder
 from toolkit.runs.process import start_of
-
-CLAIM = Claim(
-    job_id=JobId("job-1"),
-    token=Token("7:node-1:life"),
-    project=ProjectName("shop"),
-    spider=SpiderName("books"),
-    version=VersionName("v1"),
-    attempt=1,
-    begun_at=0.0,
-    lease_s=10.0,
-)
 
 
 def test_a_spider_that_was_resumed_while_scrapyd_was_away_goes_on(
