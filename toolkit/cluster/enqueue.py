@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from toolkit.model.errors import ConflictError, RefusedError, StoreUnreachableError
-from toolkit.model.jobs import Job, JobState
+from toolkit.model.jobs import Job
 from toolkit.model.names import NodeName
-from toolkit.model.orders import Order, check_queued, new_job_id
-from toolkit.model.queue import line_name, place_of
+from toolkit.model.orders import Order, check_queued, queued_job
+from toolkit.model.queue import place_of
 from toolkit.store.interfaces import Store
 
 JOBS_A_CALL = 1000
@@ -73,29 +73,8 @@ def jobs_of(orders: Iterable[Order], sender: Sender) -> list[Job]:
     for order in found:
         check_queued(order)
     place = place_of(sender.on)
-    return [_job(order, sender, place) for order in found for _ in range(order.count)]
-
-
-def _job(order: Order, sender: Sender, place: str | None) -> Job:
-    due_at = order.due_at
-    if due_at is None and order.delay_s:
-        due_at = sender.now + timedelta(seconds=order.delay_s)
-    return Job(
-        id=order.job_id or new_job_id(),
-        project=order.project,
-        spider=order.spider,
-        state=JobState.PENDING,
-        version=order.version,
-        args=dict(order.args),
-        settings=dict(order.settings),
-        priority=order.priority,
-        scheduled_at=sender.now,
-        scheduled_by=sender.who,
-        line=line_name(order.project, order.version, order.spider, place),
-        on=sender.on,
-        attempt=0,
-        attempts=order.attempts,
-        retries_failed=order.retries_failed,
-        timeout_s=order.timeout_s,
-        due_at=due_at,
-    )
+    return [
+        queued_job(order, at=sender.now, who=sender.who, on=sender.on, place=place)
+        for order in found
+        for _ in range(order.count)
+    ]

@@ -6,11 +6,12 @@ import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from toolkit.model.errors import UsageError
-from toolkit.model.jobs import DEFAULT_ATTEMPTS, MAX_PRIORITY
-from toolkit.model.names import JobId, ProjectName, SpiderName, VersionName, spider_problem
+from toolkit.model.jobs import DEFAULT_ATTEMPTS, MAX_PRIORITY, Job, JobState
+from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, VersionName, spider_problem
+from toolkit.model.queue import line_name
 
 MAX_ARGUMENT_BYTES = 100_000
 MAX_ARGUMENTS_BYTES = 1_000_000
@@ -46,6 +47,37 @@ class Order:
     timeout_s: float | None = None
     delay_s: float | None = None
     due_at: datetime | None = None
+
+
+def queued_job(
+    order: Order, *, at: datetime, who: str, on: tuple[NodeName, ...] | None = None, place: str | None = None
+) -> Job:
+    """Make one pending job of the shared queue out of an order; its id is random where the order gives none.
+
+    `place` is the name of `on` (`place_of`), which is made once for many jobs.
+    """
+    due_at = order.due_at
+    if due_at is None and order.delay_s:
+        due_at = at + timedelta(seconds=order.delay_s)
+    return Job(
+        id=order.job_id or new_job_id(),
+        project=order.project,
+        spider=order.spider,
+        state=JobState.PENDING,
+        version=order.version,
+        args=dict(order.args),
+        settings=dict(order.settings),
+        priority=order.priority,
+        scheduled_at=at,
+        scheduled_by=who,
+        line=line_name(order.project, order.version, order.spider, place),
+        on=on,
+        attempt=0,
+        attempts=order.attempts,
+        retries_failed=order.retries_failed,
+        timeout_s=order.timeout_s,
+        due_at=due_at,
+    )
 
 
 def check_order(order: Order) -> None:

@@ -10,10 +10,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from toolkit.model.jobs import DEFAULT_ATTEMPTS, Job, JobFilter, JobState
+from toolkit.model.jobs import Job, JobFilter, JobState
 from toolkit.model.names import JobId, ProjectName, SpiderName, VersionName, check_job_id
-from toolkit.model.orders import Order, check_queued
-from toolkit.model.queue import line_name
+from toolkit.model.orders import Order, check_queued, queued_job
 from toolkit.node.catalogue import Catalogue
 from toolkit.node.eggstorage import held_as
 from toolkit.node.membership import shared_of
@@ -71,7 +70,7 @@ def enqueue(store: Store, wanted: Wanted, catalogue: Catalogue, *, is_here: bool
         job_id=check_job_id(wanted.job_id),
     )
     check_queued(order)
-    shared_of(store).queue.add([_job(order, JobId(wanted.job_id), scheduled_at=store.now(), who=wanted.who)])
+    shared_of(store).queue.add([queued_job(order, at=store.now(), who=wanted.who)])
 
 
 def cancel(store: Store, project: str, job_id: JobId, *, grace_s: float, is_here: bool) -> JobState | None:
@@ -143,24 +142,6 @@ def _choose(
     if newest is None:
         raise not_found("project", project)
     return newest, catalogue.spiders(project, newest) or ()
-
-
-def _job(order: Order, job_id: JobId, *, scheduled_at: datetime, who: str) -> Job:
-    return Job(
-        id=job_id,
-        project=order.project,
-        spider=order.spider,
-        state=JobState.PENDING,
-        version=order.version,
-        args=dict(order.args),
-        settings=dict(order.settings),
-        priority=order.priority,
-        scheduled_at=scheduled_at,
-        scheduled_by=who,
-        line=line_name(order.project, order.version, order.spider, None),
-        attempt=0,
-        attempts=DEFAULT_ATTEMPTS,
-    )
 
 
 def _job_of(store: Store, project: str | None, job_id: JobId, *, is_here: bool) -> Job | None:
