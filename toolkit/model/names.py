@@ -18,6 +18,10 @@ Session = NewType("Session", str)
 """One life of a node's process."""
 Token = NewType("Token", str)
 """The fencing token of one claim; no two claims ever have the same."""
+CrawlId = NewType("CrawlId", str)
+"""The name of a crawl within its Redis: the spider's name unless another was given."""
+WorkerName = NewType("WorkerName", str)
+"""One process that works on a crawl, in its one life; no two processes ever have the same."""
 
 DEFAULT_CLUSTER = "main"
 """The name of a cluster within its Redis, unless its inventory and its nodes say otherwise."""
@@ -61,6 +65,21 @@ def check_job_id(text: str) -> JobId:
 
     """
     return JobId(_checked(text, "job id", _SAFE_NAME, "letters, digits, '_', '-' and '.'"))
+
+
+def check_crawl(text: str) -> CrawlId:
+    """Return the crawl's id, or say why it cannot be part of a key in Redis, a file name and a command line.
+
+    Raises:
+        UsageError: it is empty, begins with `-`, or holds a space, a control character, `{`, `}`, `/` or `%`; or it is
+            too long.
+
+    """
+    if re.search(r"[\s{}/%\x00-\x1f\x7f]", text) or not text or text.startswith("-"):
+        raise UsageError(f"crawl id {text!r} cannot be used: no spaces, '{{', '}}', '/' or '%', and no '-' first")
+    if len(text) > MAX_NAME_CHARS:
+        raise UsageError(f"crawl id {text[:20]!r}… is longer than {MAX_NAME_CHARS} characters")
+    return CrawlId(text)
 
 
 def spider_problem(name: str) -> str | None:

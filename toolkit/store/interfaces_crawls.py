@@ -1,0 +1,180 @@
+"""What the frontier promises, to the workers of a crawl and to its operators; `redis_frontier.py` and others keep it.
+
+As in `interfaces.py`: every operation is one atomic step, decided inside Redis by Redis' own clock, and may raise
+`StoreUnreachableError`. Any thread may call; nothing here may be called from Scrapy's reactor thread, since it waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from toolkit.model.crawls import (
+    Answer,
+    Commit,
+    Controls,
+    CrawlPlan,
+    CrawlView,
+    DomainLimit,
+    EntryId,
+    EntryView,
+    Joined,
+    Push,
+    Shelf,
+    Taken,
+)
+from toolkit.model.names import CrawlId, WorkerName
+
+
+class Frontier(Protocol):
+    """One crawl as its workers use it."""
+
+    def join(self, worker: WorkerName, *, ttl_s: float, flush: bool = False, is_new_life: bool = True) -> Joined:
+        """Take part in the crawl, under a lease of `ttl_s` seconds and a token greater than any before it.
+
+        With `flush` a worker that finds no other alive begins with an empty frontier and seen set; seeds stay. A worker
+        that joins again after `LAPSED` says `is_new_life=False`: it brings back nothing and runs no `start()` anew
+        unless the part is free.
+
+        Raises:
+            RefusedError: what is in Redis under these names is of another kind (entries of scrapy-redis, another order,
+                another kind of seen set, other fingerprints, another spider); nothing was changed.
+
+        """
+
+    def commit(self, commit: Commit) -> Answer:
+        """Carry out a worker's commit whole, once however often it is sent, and lease its next entries.
+
+        Pushes: what was seen is dropped, the rest is pending. Endings: each entry leaves the worker's hands; the items
+        of an acknowledged one are delivered if it was still in them, else not. The lease is renewed. What workers held
+        whose lease has lapsed goes back to its place, with one more death; from the second on it is a suspect, which
+        runs alone, and at `max_deliveries` it goes to the dead list. Leased is at most a fair share of what is pending,
+        nothing while the crawl is paused, and of a domain only what its budget over all workers allows.
+        """
+
+    def renew(self, worker: WorkerName, token: int, *, ttl_s: float) -> bool:
+        """Keep the lease without a commit; `False` when it has lapsed. For a worker whose reactor is busy."""
+
+    def held(self, worker: WorkerName, token: int) -> Sequence[EntryId]:
+        """Return the entries that are in the worker's hands as Redis knows it; none under an old token."""
+
+    def rejoin(self, worker: WorkerName, token: int, *, number: int, ttl_s: float, taken: Sequence[Taken]) -> int:
+        """After `ROLLED_BACK`: go on under a new token, and keep entries that the older Redis has elsewhere or not.
+
+        Each of `taken` is in the worker's hands afterwards and nowhere else that can be seen in one step, and its
+        fingerprint is in the seen set. `number` is that of the last commit before; the next has one more. Return the
+        new token.
+        """
+
+    def leave(self, worker: WorkerName, token: int, *, is_finished: bool = False) -> bool:
+        """Take no more part; what the worker still held goes back to its place, with no death counted.
+
+        The last worker to leave a crawl that is over, with `is_finished`, clears it unless the plan persists; `True`
+        when it did. A worker whose lease has lapsed leaves all the same.
+        """
+
+    def close(self) -> None:
+        """Let go of the connections."""
+
+
+class Crawls(Protocol):
+    """All crawls of a Redis, as operators and nodes use them. A crawl is known once a worker has joined it."""
+
+    def all(self) -> Sequence[CrawlPlan]:
+        """Return every crawl that was ever joined and not cleared away, sorted by id."""
+
+    def plan(self, crawl: CrawlId) -> CrawlPlan | None:
+        """Return what the crawl's workers brought."""
+
+    def view(self, crawl: CrawlId) -> CrawlView | None:
+        """Return all that is known of one crawl at this moment; `None` when no worker ever joined it."""
+
+    def seed(self, crawl: CrawlId, seeds: Iterable[bytes]) -> int:
+        """Push seeds to the crawl's key of seeds, of its type (a list unless a worker said otherwise).
+
+        Return how many it took. They go in parts of 1,000: when it raises, some may be in; the message says how many.
+        A crawl that no worker has joined yet gets them at `<crawl>:start_urls`.
+        """
+
+    def control(
+        self,
+        crawl: CrawlId,
+        *,
+        is_paused: bool | None = None,
+        concurrency: int | None = None,
+        delay_s: float | None = None,
+    ) -> Controls:
+        """Change what is given, and return all; a negative number puts concurrency or delay back to the spider's own.
+
+        Raises:
+            NotFoundError: no such crawl.
+
+        """
+
+    def block(self, crawl: CrawlId, patterns: Sequence[str]) -> Controls:
+        """Let no worker take entries of these domains or patterns any more.
+
+        Raises:
+            NotFoundError: no such crawl.
+
+        """
+
+    def unblock(self, crawl: CrawlId, patterns: Sequence[str]) -> int:
+        """Lift blocks, and put all entries aside back into the queue; those still blocked go aside again.
+
+        Return how many went back.
+        """
+
+    def limit(self, crawl: CrawlId, limit: DomainLimit) -> Sequence[DomainLimit]:
+        """Set the budget of a domain, or of each that has none of its own (`*`); one without numbers is taken away.
+
+        Return all budgets. Raises `NotFoundError` when there is no such crawl.
+        """
+
+    def peek(self, crawl: CrawlId, shelf: Shelf, *, limit: int) -> Sequence[EntryView]:
+        """Return the first entries of a shelf, those next to be taken first; nothing is changed."""
+
+    def requeue(self, crawl: CrawlId, entries: Sequence[EntryId] | None = None) -> int:
+        """Put entries of the dead list back into the queue with no death counted (`None`: all); return how many."""
+
+    def clear(self, crawl: CrawlId, *, force: bool = False, keep_seen: bool = False, keep_items: bool = True) -> None:
+        """Remove the crawl's entries, seeds, seen set, and all else that is known of it.
+
+        Workers that live although it was forced find that Redis has forgotten them, and end with what they hold lost.
+
+        Raises:
+            RefusedError: workers live, and it was not forced.
+
+        """
+
+    def release(self, worker: WorkerName) -> bool:
+        """Say that a worker's process is gone: what it held goes back at once. `False` when nobody knows it.
+
+        Its death counts for what it held. Idempotent.
+        """
+
+    def pushes(self, plan: CrawlPlan, pushes: Iterable[Push]) -> int:
+        """Bring entries into a crawl from outside, in parts of 500, and register it; return how many were new."""
+
+    def entries(self, crawl: CrawlId) -> Iterator[EntryView]:
+        """Return every entry on every shelf, once each while no worker lives."""
+
+    def seen(self, crawl: CrawlId) -> Iterator[bytes]:
+        """Return the seen set as records of one kind, to be given to `remember` of a crawl of the same kind."""
+
+    def remember(self, plan: CrawlPlan, records: Iterable[bytes], *, are_fingerprints: bool = False) -> int:
+        """Add to the seen set of a crawl: records of `seen`, or fingerprints of 20 bytes each; return how many.
+
+        Raises:
+            RefusedError: the records are of another kind of seen set.
+
+        """
+
+    def drained(self, crawl: CrawlId, sink: str) -> str:
+        """Return the id of the last item of the stream that a drain to this sink has finished with; empty before."""
+
+    def items(self, crawl: CrawlId, *, after: str, limit: int) -> Sequence[tuple[str, str, bytes]]:
+        """Return items of the stream after one: its id, its key (`<entry>-<number>`), and the item (JSON)."""
+
+    def drop_items(self, crawl: CrawlId, sink: str, *, through: str, keep: bool = False) -> None:
+        """Remember that a drain has finished with the stream's items through this one, and drop them unless `keep`."""
