@@ -78,6 +78,15 @@ class CrawlKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class DomainLimit:
+    """The budget of one domain, or of each that has none of its own (`*`), over all workers of a crawl."""
+
+    domain: str
+    per_second: float | None = None
+    concurrency: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CrawlPlan:
     """What a worker knows of its crawl before it has asked Redis; all workers of a crawl must bring the same."""
 
@@ -96,6 +105,10 @@ class CrawlPlan:
     persists: bool = False
     """Whether the frontier is kept when the crawl is over (`SCHEDULER_PERSIST`)."""
     max_deliveries: int = MAX_DELIVERIES
+    run: str = ""
+    """What the jobs that were scheduled together share: one that comes when its crawl is over has nothing to do."""
+    limits: tuple[DomainLimit, ...] = ()
+    """The domains' budgets that a crawl without any begins with."""
 
 
 class Filter(StrEnum):
@@ -169,6 +182,8 @@ class Commit:
     """The worker holds back more of what it has collected: the crawl is not over."""
     is_starting: bool = False
     """The worker holds the part of running `start()`, and has not come to its end."""
+    start_is_done: bool = False
+    """The worker has run `start()` to its end, or cannot run it any more; said in every commit from then on."""
     is_cut_off: bool = False
     """The worker could not reach Redis for a while: siblings may have been cut off too, and get a full term anew."""
 
@@ -258,6 +273,8 @@ class Joined:
     controls: Controls
     is_first: bool = False
     """No other worker was alive."""
+    is_over: bool = False
+    """The run that the plan names is over already: there is nothing to do, and nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,15 +283,6 @@ class Taken:
 
     leased: Leased
     fingerprint: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class DomainLimit:
-    """The budget of one domain, or of each that has none of its own (`*`), over all workers of a crawl."""
-
-    domain: str
-    per_second: float | None = None
-    concurrency: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
