@@ -21,6 +21,7 @@ CrawlctlError
 │   ├── LockHeldError           another rollout is under way
 │   └── ConflictError           it would overwrite something immutable
 ├── NotFoundError               no such project, spider, release, job, host or topic
+├── UnwritableError             a request holds something that cannot be kept outside its process
 └── JobFailedError              the job that was waited for did not finish well
 """
 
@@ -163,6 +164,15 @@ class ConflictError(RefusedError):
 
 class NotFoundError(CrawlctlError):
     """No such project, spider, release, job, host or topic."""
+
+
+class UnwritableError(CrawlctlError):
+    """A request cannot be written: `field` is the one that holds a value of the type `kind`, which has no wire form."""
+
+    def __init__(self, message: str, *, field: str, kind: str) -> None:
+        super().__init__(message)
+        self.field = field
+        self.kind = kind
 
 
 class JobFailedError(CrawlctlError):

@@ -22,6 +22,7 @@ EVERY: dict[type[errors.CrawlctlError], tuple[errors.CrawlctlError, int, str]] =
     errors.ProjectError: (errors.ProjectError("x"), 3, "project"),
     errors.EggError: (errors.EggError("x"), 3, "egg"),
     errors.MissingExtraError: (errors.MissingExtraError("psutil", "local"), 3, "configuration"),
+    errors.UnwritableError: (errors.UnwritableError("x", field="meta", kind="object"), 1, "error"),
     errors.NodeError: (errors.NodeError("a", "b", "c"), 4, "node"),
     errors.NodeUnreachableError: (errors.NodeUnreachableError("a", "b", "c"), 5, "unreachable"),
     errors.NodeBrokenError: (errors.NodeBrokenError("a", "b", "c"), 5, "unreachable"),
