@@ -206,13 +206,19 @@ def _row(*cells: str) -> str:
 
 
 def _options_page() -> Iterator[str]:
-    yield from ("# Every key of an inventory and of a node, and every environment variable", "", MADE_BY, "")
+    yield from (
+        "# Every key of an inventory and of a node, setting of the frontier, and environment variable",
+        "",
+        MADE_BY,
+        "",
+    )
     yield "The topic `inventory` shows them at work; `crawlctl inventory schema` prints the same for editors."
     for scope, title in (
         (Scope.INVENTORY, "At the top"),
         (Scope.HOST, "Of a host; also in `defaults` and in a group's `vars`"),
         (Scope.GROUP, "Of a group"),
         (Scope.NODE, "Of a node: the section `[crawlctl]` of its `scrapyd.conf`"),
+        (Scope.SPIDER, "Of a Scrapy project whose scheduler is the frontier: its settings"),
         (Scope.ENVIRONMENT, "Environment variables"),
     ):
         yield from ("", f"## {title}", "", markdown_table(scope).rstrip())

@@ -13,6 +13,7 @@ class Scope(StrEnum):
     GROUP = "group"
     HOST = "host"
     NODE = "node"
+    SPIDER = "spider"
     ENVIRONMENT = "environment"
 
 
@@ -28,6 +29,8 @@ class Form(StrEnum):
     HOSTS = "hosts by name"
     GROUPS = "groups by name"
     NAMES = "list of names"
+    FLAG = "True or False"
+    LIMITS = "limits by domain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,8 @@ class Option:
     default_words: str | None = None
     unit: str | None = None
     choices: tuple[str, ...] = ()
-    minimum: int | None = None
-    maximum: int | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     is_above_minimum: bool = False
     pattern: str | None = None
     shape: str | None = None

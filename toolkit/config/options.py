@@ -1,4 +1,4 @@
-"""The one option table: every key of an inventory and of a node's `[crawlctl]` section, every environment variable.
+"""The one option table: every key of an inventory, of a node and of the frontier, every environment variable.
 
 The inventory's loader, its JSON Schema, the node's settings and the documentation all read it; none repeats it. It runs
 in nodes too, so it loads nothing but the nouns.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from toolkit.config.frontier_options import FRONTIER_OPTIONS
 from toolkit.config.node_options import CLUSTER_NAME, CLUSTER_SHAPE, NODE_OPTIONS, REDIS_SHAPE, REDIS_URL
 from toolkit.config.option import Form, Option, Scope
 from toolkit.model.hosts import Host
@@ -190,6 +191,7 @@ OPTIONS: tuple[Option, ...] = (
         shape="a path",
     ),
     *NODE_OPTIONS,
+    *FRONTIER_OPTIONS,
     Option(
         INVENTORY_VARIABLE,
         Scope.ENVIRONMENT,

@@ -1,0 +1,161 @@
+"""What a worker knows of its crawl before it has asked Redis, from the settings of scrapy-redis and of the frontier."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
+
+from toolkit.model.crawls import CrawlPlan, ItemsKind, QueueOrder, SeedsKind, SeenKind
+from toolkit.model.errors import ConfigurationError, UsageError
+from toolkit.model.names import CrawlId, check_crawl
+from toolkit.runs.folder import CLAIM, RunFolder
+from toolkit.spider.frontier_keys import read_keys
+from toolkit.spider.frontier_values import choice, domain_limits, number
+from toolkit.spider.pipelines import CommitPipeline
+
+SCRAPY_FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
+SCRAPY_REDIS_FINGERPRINTERS = (
+    "toolkit.spider.ScrapyRedisFingerprinter",
+    "toolkit.spider.fingerprinters.ScrapyRedisFingerprinter",
+)
+_ORDERS = {
+    "PriorityQueue": QueueOrder.PRIORITY,
+    "SpiderPriorityQueue": QueueOrder.PRIORITY,
+    "FifoQueue": QueueOrder.FIFO,
+    "SpiderQueue": QueueOrder.FIFO,
+    "LifoQueue": QueueOrder.LIFO,
+    "SpiderStack": QueueOrder.LIFO,
+}
+_NO_FILTER = "scrapy.dupefilters.BaseDupeFilter"
+_OWN_FILTERS = frozenset({"", "scrapy.dupefilters.RFPDupeFilter", "scrapy_redis.dupefilter.RFPDupeFilter"})
+
+logger = logging.getLogger(__name__)
+
+
+def read_plan(crawler: Crawler) -> CrawlPlan:
+    """Return the plan of the crawl; all of its workers must bring the same.
+
+    Raises:
+        ConfigurationError: a setting cannot be kept; the message names it.
+
+    """
+    settings, spider = crawler.settings, _spider(crawler)
+    crawl = crawl_of(crawler)
+    return CrawlPlan(
+        crawl=crawl,
+        spider=spider.name,
+        project=_project(settings),
+        keys=read_keys(settings, crawl, spider),
+        order=_order(settings),
+        seen=SeenKind(choice(settings, "FRONTIER_SEEN")),
+        bloom_error=float(number(settings, "FRONTIER_BLOOM_ERROR")),
+        seeds=_seeds_kind(settings),
+        items=_items_kind(settings),
+        fingerprints=_fingerprints(settings),
+        persists=settings.getbool("SCHEDULER_PERSIST"),
+        max_deliveries=int(number(settings, "FRONTIER_MAX_DELIVERIES")),
+        limits=domain_limits(settings),
+    )
+
+
+def crawl_of(crawler: Crawler) -> CrawlId:
+    """Return the crawl that the process works on: `FRONTIER_CRAWL`, else the spider's name.
+
+    Raises:
+        ConfigurationError: it cannot be part of a key.
+
+    """
+    spider = _spider(crawler)
+    chosen = str(crawler.settings.get("FRONTIER_CRAWL") or spider.name)
+    try:
+        return check_crawl(chosen)
+    except UsageError as error:
+        raise ConfigurationError(error.message, hint="give the crawl a name by the setting FRONTIER_CRAWL") from error
+
+
+def filters_duplicates(settings: BaseSettings) -> bool:
+    """Tell whether duplicates are dropped: always, unless `DUPEFILTER_CLASS` is Scrapy's that does nothing."""
+    path = named(settings.get("DUPEFILTER_CLASS") or "")
+    if path not in {_NO_FILTER, *_OWN_FILTERS}:
+        logger.warning(
+            "DUPEFILTER_CLASS %s is not used: the frontier filters by the fingerprints of REQUEST_FINGERPRINTER_CLASS, "
+            "and FRONTIER_SEEN says how it keeps them",
+            path,
+        )
+    return path != _NO_FILTER
+
+
+def claim_of_this_process() -> Mapping[str, Any]:
+    """Return what the node says of the job that this process runs; empty where no node started it."""
+    folder = RunFolder.of_this_process()
+    return (folder.read(CLAIM) or {}) if folder is not None else {}
+
+
+def named(value: object) -> str:
+    """Return the import path of what a setting names by a path, or is itself."""
+    if isinstance(value, str):
+        return value
+    return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
+
+
+def _spider(crawler: Crawler) -> Any:
+    if crawler.spider is None:
+        raise ConfigurationError("the frontier's settings can be read only once the spider is there")
+    return crawler.spider
+
+
+def _project(settings: BaseSettings) -> str:
+    return str(claim_of_this_process().get("project") or settings.get("BOT_NAME") or "")
+
+
+def _order(settings: BaseSettings) -> QueueOrder:
+    chosen = settings.get("SCHEDULER_QUEUE_CLASS")
+    if not chosen:
+        return QueueOrder.PRIORITY
+    path = named(chosen)
+    module, _, name = path.rpartition(".")
+    if module in {"", "scrapy_redis.queue"} and name in _ORDERS:
+        return _ORDERS[name]
+    raise ConfigurationError(
+        f"SCHEDULER_QUEUE_CLASS is {path}, whose code the frontier would never call",
+        hint=f"there are {', '.join(_ORDERS)} of scrapy_redis.queue",
+    )
+
+
+def _seeds_kind(settings: BaseSettings) -> SeedsKind:
+    if settings.getbool("REDIS_START_URLS_AS_SET"):
+        return SeedsKind.SET
+    return SeedsKind.ZSET if settings.getbool("REDIS_START_URLS_AS_ZSET") else SeedsKind.LIST
+
+
+def _items_kind(settings: BaseSettings) -> ItemsKind:
+    """Return the kind that the enabled pipeline writes; without one, items that were delivered go to a stream."""
+    found = set()
+    for entry, order in settings.getdict("ITEM_PIPELINES").items():
+        if order is None:
+            continue
+        loaded = load_object(entry)
+        if isinstance(loaded, type) and issubclass(loaded, CommitPipeline):
+            found.add(loaded.kind)
+        elif named(entry) == "scrapy_redis.pipelines.RedisPipeline":
+            logger.warning(
+                "scrapy_redis.pipelines.RedisPipeline writes an item again when its page is fetched again; "
+                "toolkit.spider.RedisPipeline, in its place, delivers it once"
+            )
+    if len(found) > 1:
+        raise ConfigurationError(
+            "ITEM_PIPELINES names both RedisPipeline and StreamPipeline of toolkit.spider: take one"
+        )
+    return found.pop() if found else ItemsKind.STREAM
+
+
+def _fingerprints(settings: BaseSettings) -> str:
+    path = named(settings.get("REQUEST_FINGERPRINTER_CLASS") or SCRAPY_FINGERPRINTER)
+    if path in SCRAPY_REDIS_FINGERPRINTERS:
+        return "scrapy-redis"
+    return "scrapy" if path == SCRAPY_FINGERPRINTER else path

@@ -1,0 +1,67 @@
+"""The values of the settings `FRONTIER_…`, by the one option table: each right, or refused with its name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from scrapy.settings import BaseSettings
+
+from toolkit.config.options import Form, Scope, option
+from toolkit.config.values import parse_value
+from toolkit.model.crawls import DomainLimit
+from toolkit.model.errors import ConfigurationError
+
+
+def number(settings: BaseSettings, name: str) -> float:
+    """Return a number, as it is written or as its default."""
+    return float(str(parse_value(option(Scope.SPIDER, name), _text(settings, name))))
+
+
+def choice(settings: BaseSettings, name: str) -> str:
+    """Return one of the option's choices."""
+    return str(parse_value(option(Scope.SPIDER, name), _text(settings, name)))
+
+
+def flag(settings: BaseSettings, name: str) -> bool:
+    """Return whether the setting is on."""
+    try:
+        return settings.getbool(name, default=bool(option(Scope.SPIDER, name).default))
+    except ValueError as error:
+        raise _refusal(name, f"not {settings.get(name)!r}") from error
+
+
+def domain_limits(settings: BaseSettings) -> tuple[DomainLimit, ...]:
+    """Return the limits of `FRONTIER_DOMAIN_LIMITS`, which may be a dictionary or its JSON."""
+    name = "FRONTIER_DOMAIN_LIMITS"
+    try:
+        written = settings.getdict(name)
+    except (ValueError, TypeError) as error:
+        raise _refusal(name, f"not {type(settings.get(name)).__name__} that cannot be read so") from error
+    return tuple(_limit(name, str(domain).strip().lower().rstrip("."), said) for domain, said in written.items())
+
+
+def _limit(name: str, domain: str, said: object) -> DomainLimit:
+    if not domain or "/" in domain or " " in domain:
+        raise _refusal(name, f"and {domain!r} is no domain")
+    if not isinstance(said, Mapping) or not said or said.keys() - {"per_second", "concurrency"}:
+        raise _refusal(name, f"not what it says of {domain}")
+    per_second, concurrency = said.get("per_second"), said.get("concurrency")
+    for number, kinds in ((per_second, (int, float)), (concurrency, (int,))):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, kinds) or number <= 0):
+            raise _refusal(name, f"and {number!r} of {domain} is no number above 0")
+    return DomainLimit(domain, None if per_second is None else float(per_second), concurrency)
+
+
+def _text(settings: BaseSettings, name: str) -> str:
+    written = settings.get(name)
+    return str(option(Scope.SPIDER, name).default if written is None else written).strip()
+
+
+def _refusal(name: str, why: str) -> ConfigurationError:
+    wanted = option(Scope.SPIDER, name)
+    return ConfigurationError(f"{name} is {wanted.type_words}, {why}", hint=_example(wanted.form))
+
+
+def _example(form: Form) -> str | None:
+    return json.dumps({"example.com": {"per_second": 2}, "*": {"concurrency": 8}}) if form is Form.LIMITS else None
