@@ -15,8 +15,9 @@ CrawlctlError
 │   └── NodeRefusedError        Scrapyd said no, and why
 ├── NodesFailedError            a call over several nodes failed on some
 ├── NothingReachableError       a call over several nodes reached none, or Redis is away
-│   └── StoreUnreachableError   the shared store does not answer
-│       └── StoreUnreadableError it answers, but with a record that this crawlctl cannot read
+│   ├── StoreUnreachableError   the shared store does not answer
+│   │   └── StoreUnreadableError it answers, but with a record that this crawlctl cannot read
+│   └── DatabaseUnreachableError a database to move items or seeds does not answer, or cannot work
 ├── RefusedError                the cluster's state forbids it now
 │   ├── LockHeldError           another rollout is under way
 │   └── ConflictError           it would overwrite something immutable
@@ -141,6 +142,10 @@ class StoreUnreachableError(NothingReachableError):
 
 class StoreUnreadableError(StoreUnreachableError):
     """The shared store holds a record that a newer crawlctl, or somebody else, wrote; it is left as it is."""
+
+
+class DatabaseUnreachableError(NothingReachableError):
+    """A database that items go to, or seeds come from, does not answer, or cannot work; what it has is whole."""
 
 
 class RefusedError(CrawlctlError):
