@@ -56,6 +56,17 @@ def test_a_sign_of_life_moves_the_end_of_the_lease(desk: QueueDesk) -> None:
     assert desk.queue.requeue_expired() == {"a2": JobState.PENDING}
 
 
+def test_whoever_asks_hears_which_claims_are_over(desk: QueueDesk) -> None:
+    desk.add("a1", "a2")
+    report = desk.register(a_report())
+    claims = [desk.run(report), desk.run(report)]
+    desk.end_leases("a1", "a2")
+    over: list[tuple[str, str]] = []
+    desk.queue.requeue_expired(on_lost=lambda job_id, token: over.append((job_id, token)))
+
+    assert sorted(over) == sorted((claim.job.id, claim.token) for claim in claims)
+
+
 def test_a_node_that_comes_back_after_its_job_was_given_away_can_write_nothing(desk: QueueDesk) -> None:
     desk.add("a1")
     old_report = desk.register(a_report("node-1"))

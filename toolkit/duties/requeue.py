@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from toolkit.model.jobs import JobState
-from toolkit.model.names import JobId
+from toolkit.model.names import JobId, WorkerName, worker_of
 from toolkit.model.nodes import BEATS_A_LEASE
 from toolkit.store.interfaces import Shared
 
@@ -27,8 +27,15 @@ def interval_s(*, live_nodes: int, lease_s: float, chance: float) -> float:
 def requeue(shared: Shared) -> Mapping[JobId, JobState]:
     """Return the jobs of lost nodes to the queue, or call them lost; return the states now. Idempotent.
 
+    What their processes held of a crawl goes back with them: one that lives on, cut off, finds its lease over.
+
     Raises:
         StoreUnreachableError: Redis does not answer.
 
     """
-    return shared.queue.requeue_expired()
+    lost: list[WorkerName] = []
+    states = shared.queue.requeue_expired(on_lost=lambda job_id, token: lost.append(worker_of(job_id, token)))
+    # Should it break off here, the workers' own leases end soon after.
+    for worker in lost:
+        shared.crawls.release(worker)
+    return states

@@ -82,6 +82,16 @@ def check_crawl(text: str) -> CrawlId:
     return CrawlId(text)
 
 
+def worker_of(job_id: JobId, token: Token) -> WorkerName:
+    """Name the process that runs a job under one claim, as the frontier of its crawl knows it."""
+    return WorkerName(f"{job_id}~{token}")
+
+
+def job_of(worker: WorkerName) -> JobId:
+    """Return the job whose process a worker is; of one that no node has started, its own name."""
+    return JobId(worker.partition("~")[0])
+
+
 def spider_problem(name: str) -> str | None:
     """Say why Scrapyd could not run a spider of this name, or return `None`.
 

@@ -64,7 +64,7 @@ def application(config: Config) -> Any:
     try:
         _check_components(config)
         member = membership(config)
-        _ = member.home
+        _ = member.home, member.redis_file
     except ConfigurationError as error:
         raise ConfigError(f"scrapyd.conf: {error.message}") from error
     app = scrapyd.app.application(config)

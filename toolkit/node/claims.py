@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from toolkit.model.names import JobId, ProjectName, SpiderName, Token, VersionName
+from toolkit.model.names import JobId, ProjectName, SpiderName, Token, VersionName, WorkerName, worker_of
 from toolkit.model.queue import Claimed
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One claim of one job. `begun_at` is in seconds since the epoch; `timeout_s` counts from there."""
+    """One claim of one job. `begun_at` is in seconds since the epoch; `timeout_s` counts from there.
+
+    `redis_file` is where the spider finds the URL of the cluster's Redis: neither its environment nor its command line
+    shows it.
+    """
 
     job_id: JobId
     token: Token
@@ -23,9 +27,10 @@ class Claim:
     begun_at: float
     lease_s: float
     timeout_s: float | None = None
+    redis_file: str | None = None
 
     @classmethod
-    def of(cls, claimed: Claimed, *, begun_at: float, lease_s: float) -> Claim:
+    def of(cls, claimed: Claimed, *, begun_at: float, lease_s: float, redis_file: str | None = None) -> Claim:
         """Return what is kept of a claim that the queue has just given."""
         job = claimed.job
         return cls(
@@ -38,7 +43,13 @@ class Claim:
             begun_at=begun_at,
             lease_s=lease_s,
             timeout_s=job.timeout_s,
+            redis_file=redis_file,
         )
+
+    @property
+    def worker(self) -> WorkerName:
+        """The name under which the job's process takes part in a crawl, if it does."""
+        return worker_of(self.job_id, self.token)
 
     def written(self) -> dict[str, Any]:
         """Return the content of `claim.json`."""
@@ -50,7 +61,7 @@ def read_claim(content: Mapping[str, Any] | None) -> Claim | None:
     if not content:
         return None
     try:
-        timeout_s = content["timeout_s"]
+        timeout_s, redis_file = content["timeout_s"], content.get("redis_file")
         return Claim(
             job_id=JobId(str(content["job_id"])),
             token=Token(str(content["token"])),
@@ -61,6 +72,7 @@ def read_claim(content: Mapping[str, Any] | None) -> Claim | None:
             begun_at=float(content["begun_at"]),
             lease_s=float(content["lease_s"]),
             timeout_s=None if timeout_s is None else float(timeout_s),
+            redis_file=None if redis_file is None else str(redis_file),
         )
     except (KeyError, TypeError, ValueError):
         return None

@@ -144,6 +144,7 @@ class Heartbeat(MultiService):
         launcher.heed(answer.wishes, {job: token for job, token in asked.items() if job not in answer.stale})
         launcher.tell_starts()
         launcher.delivery.retry()
+        launcher.departures.retry()
         launcher.delivery.tell_again(answer.unheard)
         if was_unready is not None or self._was_draining != answer.is_draining:
             # The report that others see said why no job was taken, and the queue let us claim none.

@@ -11,8 +11,9 @@ import secrets
 from pathlib import Path
 
 from toolkit.model.errors import ConfigurationError
+from toolkit.model.hosts import Secret
 
-_LOCK, _ID, _RUNS = "lock", "home", "runs"
+_LOCK, _ID, _RUNS, _REDIS = "lock", "home", "runs", "redis.url"
 
 
 class Home:
@@ -46,6 +47,24 @@ class Home:
     def runs(self) -> Path:
         """Where each running job has its folder (`toolkit/runs/folder.py`)."""
         return self.path / _RUNS
+
+    def keep_redis(self, url: Secret) -> Path:
+        """Write the URL of the cluster's Redis into a file that its owner alone can read, for the spiders; return it.
+
+        Raises:
+            ConfigurationError: the folder cannot be written.
+
+        """
+        path = self.path / _REDIS
+        draft = path.with_suffix(".draft")
+        try:
+            draft.unlink(missing_ok=True)
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+                file.write(url.reveal() + "\n")
+            draft.replace(path)
+        except OSError as error:
+            raise ConfigurationError(f"state_dir {self.path} cannot be used: {error}") from error
+        return path
 
     def leave(self) -> None:
         """Let another Scrapyd live there."""

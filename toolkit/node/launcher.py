@@ -23,6 +23,7 @@ from toolkit.model.queue import Claimed, Ending, Wish
 from toolkit.node import adoption, spawning
 from toolkit.node.claims import Claim
 from toolkit.node.delivery import Delivery, Parcel
+from toolkit.node.departures import Departures
 from toolkit.node.endings import Cause, judge
 from toolkit.node.membership import membership
 from toolkit.node.run import Run
@@ -50,6 +51,7 @@ class LeasedLauncher(Service):
         self.max_proc = self.membership.settings.slots
         self.runner = self.membership.settings.runner
         self.delivery = Delivery(self.membership)
+        self.departures = Departures(self.membership)
         self._offered: dict[int, Deferred[Claimed]] = {}
         self._is_stopping = False
         self.membership.tokens = self._tokens
@@ -113,6 +115,7 @@ class LeasedLauncher(Service):
             if isinstance(each, Parcel):
                 if each.folder is not None:
                     adoption.end_rest(each.folder)
+                self.departures.tell(each.claim.worker)
                 self.delivery.send(each)
             else:
                 self._adopt(each)
@@ -136,7 +139,9 @@ class LeasedLauncher(Service):
 
     def _take(self, claimed: Claimed, slot: int) -> None:
         self._offered.pop(slot, None)
-        claim = Claim.of(claimed, begun_at=time.time(), lease_s=self.membership.settings.lease_s)
+        member = self.membership
+        redis_file = str(member.redis_file)
+        claim = Claim.of(claimed, begun_at=time.time(), lease_s=member.settings.lease_s, redis_file=redis_file)
         run: Run | None = None
         try:
             run = self._prepare(claimed, claim, slot)
@@ -202,6 +207,7 @@ class LeasedLauncher(Service):
         try:
             self.processes.pop(slot, None)
             self.membership.running = len(self.processes)
+            self.departures.tell(run.claim.worker)
             self._send(run)
             if run.stopped_for is not Cause.STALE:
                 self.finished.add(run)

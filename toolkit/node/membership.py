@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -73,6 +74,16 @@ class Membership:
 
         """
         return Home(self.settings.state_dir)
+
+    @cached_property
+    def redis_file(self) -> Path:
+        """The file from which a spider learns the URL of the cluster's Redis: that of the node, or one of its folder.
+
+        Raises:
+            ConfigurationError: the folder cannot be written.
+
+        """
+        return self.settings.redis_file or self.home.keep_redis(self.settings.redis)
 
     @cached_property
     def catalogue(self) -> Catalogue:

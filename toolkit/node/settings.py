@@ -31,10 +31,14 @@ _NO_REDIS = f"this node has no Redis: set the environment variable {REDIS_VARIAB
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """All that the plug-in goes by; folders are absolute. `slots` is how many jobs run at once (Scrapyd's max_proc)."""
+    """All that the plug-in goes by; folders are absolute. `slots` is how many jobs run at once (Scrapyd's max_proc).
+
+    `redis_file` is the file that `redis` was read from, if it was.
+    """
 
     name: NodeName
     redis: Secret
+    redis_file: Path | None
     cluster: str
     lease_s: float
     slots: int
@@ -64,6 +68,7 @@ class NodeSettings:
         return cls(
             name=NodeName(config.get("node_name", socket.gethostname())),
             redis=_redis(own, environ),
+            redis_file=_redis_file(own, environ),
             cluster=own["cluster"],
             lease_s=float(own["lease_s"]),
             slots=_slots(config),
@@ -99,14 +104,19 @@ def _redis(own: Mapping[str, Any], environ: Mapping[str, str]) -> Secret:
     option = options.option(Scope.NODE, "redis")
     if text := environ.get(REDIS_VARIABLE):
         url = parse_value(option, text)
-    elif own["redis_file"]:
-        url = parse_value(option, _one_line(Path(own["redis_file"])))
+    elif (file := _redis_file(own, environ)) is not None:
+        url = parse_value(option, _one_line(file))
     else:
         url = own["redis"]
     if not isinstance(url, Secret):
         raise ConfigurationError(_NO_REDIS)
     parse_address(url)
     return url
+
+
+def _redis_file(own: Mapping[str, Any], environ: Mapping[str, str]) -> Path | None:
+    file = own["redis_file"]
+    return None if environ.get(REDIS_VARIABLE) or not file else Path(file).absolute()
 
 
 def _one_line(path: Path) -> str:

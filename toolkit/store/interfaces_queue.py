@@ -7,7 +7,7 @@ An owner's write names the token of its claim, and is refused when the job is no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from toolkit.model.jobs import Job, JobState
@@ -119,8 +119,10 @@ class JobQueue(Protocol):
 
     # --- duties, of any survivor
 
-    def requeue_expired(self) -> Mapping[JobId, JobState]:
+    def requeue_expired(self, *, on_lost: Callable[[JobId, Token], object] | None = None) -> Mapping[JobId, JobState]:
         """Return the jobs of lost nodes to the queue, or call them lost; return the states now. At most 100 a call.
+
+        `on_lost` hears of each claim that is over with this.
 
         When nobody has asked for most of a lease, Redis or the network was away: all leases then get a full term first.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from toolkit.model.errors import StoreUnreadableError, UsageError
@@ -214,9 +214,14 @@ class RedisQueue:
         sessions = (self._keys.sessions,)
         return _states(self._run("reconcile", report.name, report.session, *tokens, more_keys=sessions))
 
-    def requeue_expired(self) -> Mapping[JobId, JobState]:
+    def requeue_expired(self, *, on_lost: Callable[[JobId, Token], object] | None = None) -> Mapping[JobId, JobState]:
         """See `JobQueue.requeue_expired`."""
-        return _states(self._run("requeue_expired", MAX_REQUEUED_A_CALL, ttl_ms(DEFAULT_LEASE_S)))
+        settled = self._run("requeue_expired", MAX_REQUEUED_A_CALL, ttl_ms(DEFAULT_LEASE_S))
+        lost = list(zip(settled[::3], settled[1::3], settled[2::3], strict=True))
+        for name, _, token in lost:
+            if on_lost is not None and token:
+                on_lost(JobId(name), Token(token))
+        return {JobId(name): JobState(state) for name, state, _ in lost}
 
     def drop_old(self, *, max_age_s: float, max_jobs: int) -> int:
         """See `JobQueue.drop_old`."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.model.errors import ConfigurationError
+from toolkit.model.hosts import Secret
 from toolkit.node.home import Home
 
 
@@ -43,3 +44,13 @@ def test_a_copy_of_the_folder_on_another_machine_has_another_identity(
     monkeypatch.setattr("platform.node", lambda: "another-machine")
 
     assert Home(tmp_path).id != original.id
+
+
+def test_the_url_of_redis_is_kept_for_its_owner_alone_and_written_anew_at_each_start(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    path = home.keep_redis(Secret("redis://one:1/0"))
+    assert home.keep_redis(Secret("redis://other:1/0")) == path
+
+    assert path.read_text() == "redis://other:1/0\n"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [each.name for each in tmp_path.glob("*draft*")] == []

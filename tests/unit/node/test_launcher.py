@@ -20,7 +20,7 @@ from toolkit.node import spawning
 from toolkit.node.launcher import LeasedLauncher
 from toolkit.node.membership import membership
 from toolkit.node.run import Run
-from toolkit.runs.folder import PROCESS
+from toolkit.runs.folder import CLAIM, PROCESS
 from toolkit.runs.report import Exit
 
 GIVEN = Claimed(
@@ -38,10 +38,11 @@ class Desk:
         config.cp.add_section("crawlctl")
         config.cp.set("crawlctl", "redis", "redis://nowhere:1/0")
         self.member = membership(config)
-        monkeypatch.setattr(self.member, "ask", lambda work: succeed(work(SimpleNamespace(queue=self))))
+        monkeypatch.setattr(self.member, "ask", lambda work: succeed(work(SimpleNamespace(queue=self, crawls=self))))
         self._fails = {"settings": settings, "environment": environment}
         self.offers: list[Deferred[Claimed]] = []
         self.outcomes: list[str] = []
+        self.gone: list[str] = []
         self.launcher = LeasedLauncher(config, self)
         self.launcher.startService()
 
@@ -77,6 +78,10 @@ class Desk:
     def finish(self, _: JobId, __: Token, ending: Ending) -> JobState:
         self.outcomes.append(ending.state)
         return ending.state
+
+    def release(self, worker: str) -> bool:
+        self.gone.append(worker)
+        return False
 
     def give_back(self, _: JobId, __: Token, *, reason: str) -> bool:
         self.outcomes.append(reason)
@@ -129,3 +134,31 @@ def test_a_process_that_never_came_to_its_job_is_the_nodes_affair(
 
     assert state in desk.outcomes
     assert ("rest 10" in desk.outcomes) is not is_registered
+
+
+def test_a_spider_is_told_where_the_url_of_redis_is_and_by_no_other_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Run] = []
+    monkeypatch.setattr(spawning, "spawn", begun.append)
+    desk = Desk(tmp_path, monkeypatch, settings=None, environment=None)
+    desk.offers[0].callback(GIVEN)
+    (run,) = begun
+    file = Path((run.folder.read(CLAIM) or {})["redis_file"])
+
+    assert file.read_text() == "redis://nowhere:1/0\n"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert not [each for each in (*run.args, *run.env.values()) if "nowhere" in each]
+
+
+def test_what_a_process_held_of_a_crawl_is_given_back_when_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Run] = []
+    monkeypatch.setattr(spawning, "spawn", begun.append)
+    desk = Desk(tmp_path, monkeypatch, settings=None, environment=None)
+    desk.offers[0].callback(GIVEN)
+    assert desk.gone == []
+    desk.launcher._gone(begun[0], 0)
+
+    assert desk.gone == [f"{GIVEN.job.id}~{GIVEN.token}"]

@@ -54,8 +54,10 @@ def test_the_environment_wins_over_the_file_and_the_file_over_the_option(tmp_pat
     file.chmod(0o600)
     both = config({"redis": URL, "redis_file": str(file)})
 
-    assert NodeSettings.read(both, environ={}).redis.reveal() == "redis://of-the-file:1/0"
-    assert NodeSettings.read(both, environ={"CRAWLCTL_REDIS": "redis://env:1/0"}).redis.reveal() == "redis://env:1/0"
+    settings = NodeSettings.read(both, environ={})
+    assert (settings.redis.reveal(), settings.redis_file) == ("redis://of-the-file:1/0", file)
+    settings = NodeSettings.read(both, environ={"CRAWLCTL_REDIS": "redis://env:1/0"})
+    assert (settings.redis.reveal(), settings.redis_file) == ("redis://env:1/0", None)
 
 
 def test_labels_and_address_are_read() -> None:

@@ -1,7 +1,7 @@
 -- Return the jobs whose lease has ended to the queue, or call them lost; give all a full term after a silence of all.
 -- KEYS: the queue's
 -- ARGV: max_jobs, lease_ms where no lease is known
--- RETURNS: a flat list of id, state now
+-- RETURNS: a flat list of id, state now, token of the claim that is over
 -- INCLUDES: queue_rules
 local max_jobs = tonumber(ARGV[1])
 local lease_ms = tonumber(redis.call("HGET", clock, "lease_ms") or ARGV[2])
@@ -18,10 +18,11 @@ end
 
 local settled = {}
 for _, id in ipairs(redis.call("ZRANGEBYSCORE", leases, "-inf", now_ms, "LIMIT", 0, max_jobs)) do
-  local job = read(id)
+  local job, token = read(id), redis.call("HGET", owners, id)
   disown(id, job)
   settled[#settled + 1] = id
   settled[#settled + 1] = requeue(id, job, job.node .. " was lost", false)
+  settled[#settled + 1] = token or ""
 end
 if #settled > 0 then
   wake_nodes("queue")
