@@ -58,6 +58,7 @@ class RedisDoor:
         self.address = parse_address(url)
         self._client = _client(self.address)
         self._scripts: dict[str, Any] = {}
+        self._binary_scripts: dict[str, Any] = {}
 
     def ask(self, *command: Argument) -> Any:
         """Send one command and return its answer as redis-py shapes it, bytes as text."""
@@ -83,6 +84,20 @@ class RedisDoor:
         with self._translated():
             answer = self._binary.execute_command(*command)  # type: ignore[no-untyped-call]
             return None if answer is None else bytes(answer)
+
+    def run_for_bytes(self, script: str, *, keys: Sequence[str], args: Sequence[Argument]) -> Any:
+        """Run a script as `run` does, and return its answer with texts as bytes."""
+        with self._translated(is_write=True):
+            if script not in self._binary_scripts:
+                self._binary_scripts[script] = self._binary.register_script(_source(script))
+            return self._binary_scripts[script](keys=keys, args=args)
+
+    def ask_together_for_bytes(self, *commands: Sequence[Argument]) -> list[Any]:
+        """Send several commands as `ask_together` does, and return their answers with texts as bytes."""
+        with self._translated(), self._binary.pipeline(transaction=True) as pipeline:
+            for command in commands:
+                pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
+            return list(pipeline.execute())
 
     def listen(self, channel: str, *, timeout_s: float) -> Iterator[str]:
         """Yield what is published on a channel, on a connection of its own; an empty text after each silent term.

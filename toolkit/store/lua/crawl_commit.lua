@@ -1,0 +1,334 @@
+-- Carry out a worker's commit whole: push, end, deliver, renew, take back what the dead held, and lease the next batch.
+-- KEYS: the crawl's
+-- ARGV: worker, token, number, ttl_ms, want, controls_seen, marks (M has more, S starting, E start() ended, C cut off;
+--       - none), pushes, endings, loose items, and of each push: filter, score, fingerprint, root, body; of each ending:
+--       entry, disposition, why, items, and its items; then the loose items
+-- RETURNS: {"lapsed"} | {"rolled_back", known} | {"repeated", number} | {"done", number, pending, workers, start, is
+--          over, idle_ms, again_ms or -1, is hungry, controls or "", refused, {numbers of duplicates}, {member, score...}}
+-- INCLUDES: crawl_seen
+local worker, token, number, ttl_ms, want = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local controls_seen, marks = tonumber(ARGV[6]), ARGV[7]
+local n_pushes, n_ends, n_loose = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
+
+local standing = standing_of(worker)
+if not standing or tonumber(standing.token) < tonumber(token) or not load_state() then
+  return { "rolled_back", -1 }
+end
+if standing.token ~= token or string.find(standing.marks, "L", 1, true) then
+  return { "lapsed" }
+end
+if number <= standing.number then
+  return { "repeated", number }
+end
+if number > standing.number + 1 then
+  return { "rolled_back", standing.number }
+end
+
+local at = 11
+local duplicates, refused, n_items, n_acknowledged = {}, 0, 0, 0
+local own_hands = hands .. worker
+
+for i = 0, n_pushes - 1 do
+  local filter, score, form, root, body = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+  at = at + 5
+  local is_wanted
+  if filter == "n" then
+    is_wanted = true
+  elseif filter == "f" then
+    is_wanted = is_new(form, root)
+  elseif filter == "s" then
+    is_wanted = redis.call("SADD", starts, form) == 1
+    if is_wanted then
+      is_new(form, root)
+    end
+  else
+    is_wanted = true
+    is_new(form, root)
+  end
+  if is_wanted then
+    wait_in_line(score, struct.pack(">I8", next_number()) .. "\0" .. body, false)
+  else
+    duplicates[#duplicates + 1] = i
+  end
+end
+
+local function deliver(key, body)
+  n_items = n_items + 1
+  if st.items_kind == "list" then
+    redis.call("RPUSH", items, body)
+  else
+    redis.call("XADD", items, "*", "k", key, "v", body)
+  end
+end
+
+local back = {}
+for _ = 1, n_ends do
+  local entry, disposition, why, count = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
+  at = at + 4
+  local held = (disposition ~= "a" or st.limited == 1) and redis.call("HGET", own_hands, entry)
+  if redis.call("HDEL", own_hands, entry) == 0 then
+    refused = refused + 1
+  elseif disposition == "a" then
+    n_acknowledged = n_acknowledged + 1
+    if count > 0 then
+      local key = string.format("%.0f-", (struct.unpack(">I8", entry)))
+      for i = 0, count - 1 do
+        deliver(key .. i, ARGV[at + i])
+      end
+    end
+    if held then
+      local _, member = split_held(held)
+      free_slot(member)
+    end
+  else
+    local score, member = split_held(held)
+    free_slot(member)
+    if disposition == "b" then
+      back[#back + 1] = { score, member }
+    elseif disposition == "x" then
+      bury(score, member, why)
+    else
+      redis.call("HSET", blocked, entry, held)
+    end
+  end
+  at = at + count
+end
+for _, each in ipairs(in_order_of_return(back)) do
+  if string.byte(each[2], 9) % SEED >= 2 then
+    redis.call("ZADD", suspects, each[1], each[2])
+  else
+    wait_in_line(each[1], each[2], true)
+  end
+end
+for i = 0, n_loose - 1 do
+  deliver(string.format("%s.%.0f.%d", token, number, i), ARGV[at + i])
+end
+
+if string.find(marks, "C", 1, true) then
+  -- Redis or the network was away: siblings may be on their way back, and get a full term.
+  for _, other in ipairs(redis.call("ZRANGEBYSCORE", workers, "-inf", now_ms + ttl_ms)) do
+    redis.call("ZADD", workers, now_ms + ttl_ms, other)
+  end
+end
+redis.call("ZADD", workers, now_ms + ttl_ms, worker)
+reclaim_lapsed(worker)
+set_standing(worker, token, number, standing.pages + n_acknowledged, string.find(marks, "M", 1, true) and "M" or "-")
+
+local start = "done"
+if string.find(marks, "E", 1, true) and (st.start == worker or st.start == "") then
+  st.start = "!"
+elseif st.start == "" then
+  st.start = worker
+end
+if st.start ~= "!" then
+  start = st.start == worker and "yours" or "wait"
+end
+
+local leased = {}
+local function lease(score, member)
+  redis.call("HSET", own_hands, string.sub(member, 1, 8), score .. " " .. member)
+  leased[#leased + 1] = member
+  leased[#leased + 1] = score
+end
+
+local wishes = redis.call("GET", controls)
+local known = wishes and cjson.decode(wishes) or { version = 0 }
+if known.is_paused then
+  want = 0
+end
+local asked = want
+
+-- A suspect runs alone: the worker that shall have it first lets go of all else.
+if st.suspect ~= "" and redis.call("HEXISTS", hands .. st.suspect_of, st.suspect) == 0 then
+  st.suspect_of, st.suspect = "", ""
+end
+if st.suspect_of == worker and st.suspect ~= "" then
+  want = 0
+elseif asked > 0 and redis.call("ZCARD", suspects) > 0 and st.suspect == "" then
+  local is_free = redis.call("HLEN", own_hands) == 0
+  if is_free then
+    local found = redis.call("ZPOPMIN", suspects, 1)
+    st.suspect_of, st.suspect = worker, string.sub(found[1], 1, 8)
+    lease(found[2], found[1])
+    want = 0
+  elseif st.suspect_of == "" or not redis.call("ZSCORE", workers, st.suspect_of) then
+    st.suspect_of = worker
+  end
+  if st.suspect_of == worker then
+    want = 0
+  end
+elseif st.suspect_of == worker and st.suspect == "" then
+  st.suspect_of = ""
+end
+
+local n_workers = redis.call("ZCARD", workers)
+local waiting = length_of(queue) + st.parked
+want = math.min(want, math.max(1, math.ceil(waiting / n_workers)))
+
+-- How many entries of a domain may go now, and when the next may.
+local function room_of(domain, budget)
+  local per_second, at_once = budget[1], budget[2]
+  local room, again_ms = 1e9, nil
+  if at_once > 0 then
+    room = at_once - (tonumber(redis.call("HGET", budgets, "#" .. domain)) or 0)
+    again_ms = 1000
+  end
+  if per_second > 0 and room > 0 then
+    local tokens, since = string.match(redis.call("HGET", budgets, domain) or "", "^(%S+) (%S+)$")
+    local burst = math.max(1, per_second / 4)
+    tokens = since and math.min(burst, tonumber(tokens) + (now_ms - tonumber(since)) * per_second / 1000) or 1
+    redis.call("HSET", budgets, domain, string.format("%.6f %.0f", tokens, now_ms))
+    if tokens < room then
+      room, again_ms = math.floor(tokens + 1e-6), math.max(1, math.ceil((1 - tokens % 1) * 1000 / per_second))
+    end
+  end
+  return math.max(0, room), again_ms
+end
+
+local function use(domain, budget, count)
+  if budget[2] > 0 then
+    redis.call("HINCRBY", budgets, "#" .. domain, count)
+  end
+  if budget[1] > 0 then
+    local tokens, since = string.match(redis.call("HGET", budgets, domain), "^(%S+) (%S+)$")
+    redis.call("HSET", budgets, domain, string.format("%.6f %s", tonumber(tokens) - count, since))
+  end
+end
+
+if st.limited == 1 or st.parked > 0 then
+  for _, domain in ipairs(redis.call("ZRANGEBYSCORE", due, "-inf", now_ms, "LIMIT", 0, 100)) do
+    if want <= 0 then
+      break
+    end
+    local budget, room, again_ms = budget_of(domain), 1e9, nil
+    if budget then
+      room, again_ms = room_of(domain, budget)
+    end
+    local found = room > 0 and pop_from(domains .. domain, math.min(room, want)) or {}
+    for i = 1, #found, 2 do
+      lease(found[i + 1], found[i])
+    end
+    local count = #found / 2
+    st.parked, want = st.parked - count, want - count
+    if budget and count > 0 then
+      use(domain, budget, count)
+      if count == room then
+        _, again_ms = room_of(domain, budget)
+      end
+    end
+    if length_of(domains .. domain) == 0 then
+      redis.call("ZREM", due, domain)
+    elseif count == room or room == 0 then
+      redis.call("ZADD", due, now_ms + (again_ms or 1), domain)
+    end
+  end
+end
+
+local looked_at = 0
+while want > 0 and looked_at < 500 do
+  local found = pop_from(queue, want)
+  if #found == 0 then
+    break
+  end
+  for i = 1, #found, 2 do
+    local member, score, domain = found[i], found[i + 1], nil
+    local budget = nil
+    if st.limited == 1 then
+      domain = host_of(member)
+      budget = budget_of(domain)
+    end
+    if not budget then
+      lease(score, member)
+      want = want - 1
+    elseif redis.call("ZSCORE", due, domain) then
+      -- Behind those of its domain that wait already; they came before it.
+      push_to(domains .. domain, score, member)
+      st.parked = st.parked + 1
+    else
+      local room, again_ms = room_of(domain, budget)
+      if room > 0 then
+        use(domain, budget, 1)
+        lease(score, member)
+        want = want - 1
+      else
+        push_to(domains .. domain, score, member)
+        st.parked = st.parked + 1
+        redis.call("ZADD", due, now_ms + (again_ms or 1), domain)
+      end
+    end
+  end
+  looked_at = looked_at + #found / 2
+end
+
+-- Seeds become entries once nothing else is there to do.
+if want > 0 and length_of(queue) == 0 then
+  local n_seeds, found = seeds_waiting(), {}
+  local count = math.min(want, math.max(1, math.ceil(n_seeds / n_workers)))
+  if n_seeds > 0 then
+    if st.seeds == "set" then
+      found = redis.call("SPOP", seeds, count)
+    elseif st.seeds == "zset" then
+      for i, value in ipairs(redis.call("ZPOPMAX", seeds, count)) do
+        if i % 2 == 1 then
+          found[#found + 1] = value
+        end
+      end
+    else
+      found = redis.call("LPOP", seeds, count)
+    end
+  end
+  for _, body in ipairs(found) do
+    lease("0", struct.pack(">I8", next_number()) .. string.char(SEED) .. body)
+  end
+end
+
+local left = pending()
+local is_over, again_ms = 0, -1
+if left == 0 and #leased == 0 and seeds_waiting() == 0 and in_all_hands() == 0 then
+  if st.start == "!" and not anyone_has_more() then
+    is_over = 1
+  end
+  if st.idle_since == 0 then
+    st.idle_since = now_ms
+  end
+else
+  st.idle_since = 0
+end
+if st.parked > 0 then
+  local first = redis.call("ZRANGE", due, 0, 0, "WITHSCORES")
+  again_ms = first[2] and math.max(0, tonumber(first[2]) - now_ms) or -1
+end
+
+local is_hungry = (left == 0 and st.hungry ~= "" and st.hungry ~= worker and st.hungry_ms > now_ms - 1000) and 1 or 0
+if asked > 0 and #leased == 0 then
+  st.hungry, st.hungry_ms = worker, now_ms
+elseif st.hungry == worker then
+  st.hungry = ""
+end
+
+st.pages, st.items = st.pages + n_acknowledged, st.items + n_items
+st.duplicates = st.duplicates + #duplicates
+if n_acknowledged > 0 or n_items > 0 then
+  local minute = string.format("%.0f", math.floor(now_ms / 10000))
+  redis.call("HINCRBY", rate, "p" .. minute, n_acknowledged)
+  if n_items > 0 then
+    redis.call("HINCRBY", rate, "i" .. minute, n_items)
+  end
+  if redis.call("HLEN", rate) > 40 then
+    for _, name in ipairs(redis.call("HKEYS", rate)) do
+      if tonumber(string.sub(name, 2)) < math.floor(now_ms / 10000) - 7 then
+        redis.call("HDEL", rate, name)
+      end
+    end
+  end
+end
+if st.seen == "packed" then
+  grow_packed()
+end
+save_state()
+
+local told = known.version ~= controls_seen and wishes or ""
+local idle_ms = st.idle_since > 0 and now_ms - st.idle_since or 0
+return {
+  "done", number, left, n_workers, start, is_over, idle_ms, again_ms, is_hungry, told, refused, duplicates, leased,
+}

@@ -1,0 +1,127 @@
+-- Let a worker take part in a crawl, under a lease and a token greater than any before it; refuse what is another's.
+-- KEYS: the crawl's
+-- ARGV: worker, ttl_ms, flush ("1"), is new life ("1"), crawl, plan (JSON), order, seen kind, seeds kind, items kind,
+--       fingerprints, max deaths, bloom capacity of a shard, bloom bits, run, limits (domain, text ...)
+-- RETURNS: {"refused", what, found, wanted} | {"over"} | {"joined", token, pending, start, controls or "", is first}
+-- INCLUDES: crawl_rules
+local worker, ttl_ms, crawl, plan = ARGV[1], tonumber(ARGV[2]), ARGV[5], ARGV[6]
+local wants_flush, is_new_life = ARGV[3] == "1", ARGV[4] == "1"
+local wanted = {
+  order = ARGV[7], seen = ARGV[8], seeds = ARGV[9], items_kind = ARGV[10], fingerprints = ARGV[11],
+}
+
+if is_new_life and ARGV[15] ~= "" and redis.call("HGET", runs, crawl .. " " .. ARGV[15]) then
+  return { "over" }
+end
+
+local known_plan = redis.call("HGET", registry, crawl)
+if known_plan then
+  local other, mine = cjson.decode(known_plan), cjson.decode(plan)
+  if other.spider ~= mine.spider then
+    return { "refused", "spider", other.spider, mine.spider }
+  end
+  if other.keys.requests ~= mine.keys.requests and redis.call("EXISTS", other.keys.requests .. ":state") == 1 then
+    return { "refused", "requests key", other.keys.requests, mine.keys.requests }
+  end
+end
+
+local is_there = load_state()
+if is_there then
+  reclaim_lapsed("")
+end
+-- What the same name held in a life before this one goes back first.
+if redis.call("ZSCORE", workers, worker) then
+  reclaim(worker, true)
+end
+local is_first = redis.call("ZCARD", workers) == 0
+
+local function type_of(key)
+  return redis.call("TYPE", key).ok
+end
+
+if wants_flush and is_first then
+  if st.seen_epoch ~= "" then
+    redis.call("RPUSH", garbage, cjson.encode({ seen, st.seen_epoch, st.seen, st.seen_level, st.seen_split, st.bloom }))
+  end
+  for _, domain in ipairs(redis.call("ZRANGE", due, 0, -1)) do
+    redis.call("UNLINK", domains .. domain)
+  end
+  for _, held in ipairs(redis.call("HKEYS", standings)) do
+    redis.call("UNLINK", hands .. held)
+  end
+  redis.call("UNLINK", queue, seen, state, suspects, dead, blocked, starts, due, budgets, rate, standings)
+  is_there = load_state()
+end
+
+local is_empty = true
+if is_there then
+  is_empty = pending() == 0 and in_all_hands() == 0
+  local is_free = is_empty and is_first
+  local has_seen = st.seen_count > 0
+  if st.order ~= wanted.order then
+    if not is_free then
+      return { "refused", "order", st.order, wanted.order }
+    end
+    st.order = wanted.order
+  end
+  for _, name in ipairs({ "seen", "fingerprints" }) do
+    if st[name] ~= wanted[name] then
+      if has_seen or not is_free then
+        return { "refused", name, st[name], wanted[name] }
+      end
+      st[name] = wanted[name]
+    end
+  end
+else
+  if type_of(queue) ~= "none" then
+    return { "refused", "foreign queue", type_of(queue), "" }
+  end
+  local is_theirs = wanted.seen == "set" and wanted.fingerprints == "scrapy-redis" and type_of(seen) == "set"
+  if type_of(seen) ~= "none" and not is_theirs then
+    return { "refused", "foreign seen set", type_of(seen), "" }
+  end
+  for name, value in pairs(wanted) do
+    st[name] = value
+  end
+  st.created_ms = now_ms
+  st.seen_epoch = string.format("%.0f", next_number())
+  st.seen_count = is_theirs and redis.call("SCARD", seen) or 0
+  st.bloom_cap, st.bloom_bits = tonumber(ARGV[13]), tonumber(ARGV[14])
+end
+for name, key in pairs({ seeds = seeds, items_kind = items }) do
+  local found = type_of(key)
+  if found ~= "none" and found ~= wanted[name] then
+    return { "refused", name == "seeds" and "seeds" or "items", found, wanted[name] }
+  end
+  st[name] = wanted[name]
+end
+st.max_deaths = tonumber(ARGV[12])
+
+if is_new_life and is_first and is_empty then
+  -- A new run of the crawl: start() goes again, and may bring again what it brought before.
+  st.start = ""
+  redis.call("UNLINK", starts)
+end
+if redis.call("EXISTS", limits) == 0 and #ARGV > 15 then
+  for at = 16, #ARGV, 2 do
+    redis.call("HSET", limits, ARGV[at], ARGV[at + 1])
+  end
+  st.limited = 1
+end
+local start = "done"
+if st.start == "" then
+  st.start = worker
+end
+if st.start ~= "!" then
+  start = st.start == worker and "yours" or "wait"
+end
+
+local token = string.format("%.0f", next_number())
+st.idle_since = 0
+set_standing(worker, token, 0, 0, "-")
+redis.call("ZADD", workers, now_ms + ttl_ms, worker)
+redis.call("HSET", registry, crawl, plan)
+redis.call("HSET", homes, worker, crawl)
+local left = pending()
+save_state()
+return { "joined", token, left, start, redis.call("GET", controls) or "", is_first and 1 or 0 }

@@ -1,0 +1,30 @@
+-- Let a worker go: what it held goes back, no death counted; the last one of a crawl that is over clears it.
+-- KEYS: the crawl's
+-- ARGV: worker, token, is finished ("1"), persists ("1"), crawl, run
+-- RETURNS: 1 when the crawl was cleared, else 0
+-- INCLUDES: crawl_rules
+local worker, is_finished, persists = ARGV[1], ARGV[3] == "1", ARGV[4] == "1"
+local standing = standing_of(worker)
+if not standing or standing.token ~= ARGV[2] or not load_state() then
+  return 0
+end
+reclaim(worker, false)
+redis.call("HDEL", standings, worker)
+reclaim_lapsed("")
+
+local is_over = is_finished
+  and st.start == "!"
+  and pending() == 0
+  and in_all_hands() == 0
+  and seeds_waiting() == 0
+  and not anyone_has_more()
+if is_over and ARGV[6] ~= "" then
+  redis.call("HSET", runs, ARGV[5] .. " " .. ARGV[6], string.format("%.0f", now_ms))
+end
+if not is_over or persists or redis.call("ZCARD", workers) > 0 then
+  save_state()
+  return 0
+end
+redis.call("RPUSH", garbage, cjson.encode({ seen, st.seen_epoch, st.seen, st.seen_level, st.seen_split, st.bloom }))
+redis.call("UNLINK", queue, seen, state, suspects, starts, due, budgets, rate, standings)
+return 1

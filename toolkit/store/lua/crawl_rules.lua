@@ -1,0 +1,267 @@
+-- What every script of a crawl shares: its keys, its clock, its state, and the places where an entry can be.
+-- KEYS: the crawl's
+-- ARGV: each script's own
+-- RETURNS: nothing by itself; it stands in front of the scripts that include it
+--
+-- A member is an entry as it lies in the queue: eight bytes of id, one byte (how many workers died with it, and 128 for
+-- a seed), and the body. In a worker's hands it is a field of a hash: id -> "<score> <member>".
+local queue, seen, seeds, items, state = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local workers, standings, hands, suspects, dead = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local blocked, starts, controls, limits, due = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local domains, budgets, rate, garbage = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
+local registry, runs, homes = KEYS[20], KEYS[21], KEYS[22]
+local SEED = 128
+
+local clock = redis.call("TIME")
+local now_ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
+
+local NUMBERS = {
+  "seq", "seen_count", "seen_level", "seen_split", "parked", "pages", "items", "duplicates", "idle_since", "created_ms",
+  "limited", "max_deaths", "hungry_ms", "bloom_cap", "bloom_bits",
+}
+local TEXTS = { "order", "seen", "seeds", "items_kind", "start", "suspect_of", "suspect", "hungry", "seen_epoch", "bloom", "fingerprints" }
+local st, loaded = {}, false
+
+local function load_state()
+  local names = {}
+  for i, name in ipairs(NUMBERS) do
+    names[i] = name
+  end
+  for _, name in ipairs(TEXTS) do
+    names[#names + 1] = name
+  end
+  local found = redis.call("HMGET", state, unpack(names))
+  for i, name in ipairs(NUMBERS) do
+    st[name] = tonumber(found[i]) or 0
+  end
+  for i, name in ipairs(TEXTS) do
+    st[name] = found[#NUMBERS + i] or ""
+  end
+  loaded = {}
+  for name, value in pairs(st) do
+    loaded[name] = value
+  end
+  return st.order ~= ""
+end
+
+local function save_state()
+  local changed = {}
+  for name, value in pairs(st) do
+    if loaded[name] ~= value then
+      changed[#changed + 1] = name
+      changed[#changed + 1] = type(value) == "number" and string.format("%.0f", value) or value
+    end
+  end
+  if #changed > 0 then
+    redis.call("HSET", state, unpack(changed))
+  end
+end
+
+-- By the clock, and rising: an id or a token is given out once, even when Redis came back with an older state.
+local function next_number()
+  st.seq = math.max(st.seq + 1, clock[1] * 1000000 + clock[2])
+  return st.seq
+end
+
+local function host_of(member)
+  local place = string.match(member, "://([%w%.%-_:@%[%]%%+~!$&'()*,;=]+)", 10)
+  if not place then
+    return ""
+  end
+  place = string.match(place, "([^@]*)$")
+  return string.lower(string.match(place, "^(%[.-%])") or string.match(place, "^([^:]*)"))
+end
+
+-- The budget of a domain: how many a second (0: any), how many at once (0: any); nil when it has none.
+local budget_of_domain = {}
+local function budget_of(domain)
+  local known = budget_of_domain[domain]
+  if known == nil then
+    local own = redis.call("HMGET", limits, domain, "*")
+    local text = own[1] or own[2]
+    known = false
+    if text and domain ~= "" then
+      local per_second, at_once = string.match(text, "^(%S+) (%S+)$")
+      known = { tonumber(per_second), tonumber(at_once) }
+    end
+    budget_of_domain[domain] = known
+  end
+  return known or nil
+end
+
+local function push_to(key, score, member)
+  if st.order == "priority" then
+    redis.call("ZADD", key, score, member)
+  else
+    redis.call("LPUSH", key, member)
+  end
+end
+
+local function put_back_to(key, score, member)
+  if st.order == "fifo" then
+    redis.call("RPUSH", key, member)
+  else
+    push_to(key, score, member)
+  end
+end
+
+local function pop_from(key, count)
+  if st.order == "priority" then
+    return redis.call("ZPOPMIN", key, count)
+  end
+  local found, both = redis.call(st.order == "fifo" and "RPOP" or "LPOP", key, count) or {}, {}
+  for i, member in ipairs(found) do
+    both[2 * i - 1] = member
+    both[2 * i] = "0"
+  end
+  return both
+end
+
+local function length_of(key)
+  return redis.call(st.order == "priority" and "ZCARD" or "LLEN", key)
+end
+
+-- Put an entry where it waits: the queue, or with a budget that of its domain.
+local function wait_in_line(score, member, is_back)
+  local put = is_back and put_back_to or push_to
+  if st.limited == 1 then
+    local domain = host_of(member)
+    if budget_of(domain) or redis.call("ZSCORE", due, domain) then
+      put(domains .. domain, score, member)
+      st.parked = st.parked + 1
+      redis.call("ZADD", due, "NX", now_ms, domain)
+      return
+    end
+  end
+  put(queue, score, member)
+end
+
+-- One slot of the entry's domain is free again.
+local function free_slot(member)
+  if st.limited == 1 then
+    local domain = host_of(member)
+    if redis.call("HEXISTS", budgets, "#" .. domain) == 1 then
+      if redis.call("HINCRBY", budgets, "#" .. domain, -1) <= 0 then
+        redis.call("HDEL", budgets, "#" .. domain)
+      end
+      local score = redis.call("ZSCORE", due, domain)
+      if score and tonumber(score) > now_ms then
+        redis.call("ZADD", due, now_ms, domain)
+      end
+    end
+  end
+end
+
+-- Of two ends of a list, the one where entries that were taken together must return last is the older one's in a queue
+-- and the newer one's in a stack.
+local function in_order_of_return(members)
+  table.sort(members, function(a, b)
+    local one, other = string.sub(a[2], 1, 8), string.sub(b[2], 1, 8)
+    if st.order == "fifo" then
+      return one > other
+    end
+    return one < other
+  end)
+  return members
+end
+
+local function split_held(value)
+  local space = string.find(value, " ", 1, true)
+  return string.sub(value, 1, space - 1), string.sub(value, space + 1)
+end
+
+local function with_deaths(member, deaths)
+  local mark = string.byte(member, 9)
+  local seed = mark >= SEED and SEED or 0
+  return string.sub(member, 1, 8) .. string.char(math.min(deaths, SEED - 1) + seed) .. string.sub(member, 10)
+end
+
+local function bury(score, member, why)
+  redis.call("HSET", dead, string.sub(member, 1, 8), cmsgpack.pack({ why, string.format("%.0f", now_ms), score, member }))
+end
+
+-- Take a worker's standing away, and put what it held back; each of its entries counts one more death if it died.
+local function reclaim(worker, has_died)
+  local held, back = redis.call("HGETALL", hands .. worker), {}
+  for i = 2, #held, 2 do
+    local score, member = split_held(held[i])
+    free_slot(member)
+    local deaths = string.byte(member, 9) % SEED + (has_died and 1 or 0)
+    member = with_deaths(member, deaths)
+    if deaths >= st.max_deaths then
+      bury(score, member, "its workers died, " .. deaths .. " times")
+    elseif deaths >= 2 then
+      redis.call("ZADD", suspects, score, member)
+    else
+      back[#back + 1] = { score, member }
+    end
+  end
+  for _, each in ipairs(in_order_of_return(back)) do
+    wait_in_line(each[1], each[2], true)
+  end
+  redis.call("DEL", hands .. worker)
+  redis.call("ZREM", workers, worker)
+  redis.call("HDEL", homes, worker)
+  if st.start == worker then
+    st.start = ""
+  end
+  if st.suspect_of == worker then
+    st.suspect_of, st.suspect = "", ""
+  end
+  return #held / 2
+end
+
+-- A standing is "<token> <number> <pages> <last commit, ms> <marks>"; marks: L lapsed, M has more, - none.
+local function standing_of(worker)
+  local text = redis.call("HGET", standings, worker)
+  if not text then
+    return nil
+  end
+  local token, number, pages, at_ms, marks = string.match(text, "^(%S+) (%S+) (%S+) (%S+) (%S+)$")
+  return { token = token, number = tonumber(number), pages = tonumber(pages), at_ms = at_ms, marks = marks }
+end
+
+local function set_standing(worker, token, number, pages, marks)
+  local text = string.format("%s %.0f %.0f %.0f %s", token, number, pages, now_ms, marks)
+  redis.call("HSET", standings, worker, text)
+end
+
+local function reclaim_lapsed(but)
+  for _, worker in ipairs(redis.call("ZRANGEBYSCORE", workers, "-inf", now_ms, "LIMIT", 0, 8)) do
+    if worker ~= but then
+      local standing = standing_of(worker)
+      reclaim(worker, true)
+      if standing then
+        redis.call("HSET", standings, worker, string.format("%s %.0f %.0f %s L", standing.token, standing.number, standing.pages, standing.at_ms))
+      end
+    end
+  end
+end
+
+local function seeds_waiting()
+  local by_kind = { list = "LLEN", set = "SCARD", zset = "ZCARD" }
+  local found = redis.pcall(by_kind[st.seeds] or "LLEN", seeds)
+  return type(found) == "number" and found or 0
+end
+
+local function pending()
+  return length_of(queue) + st.parked + redis.call("ZCARD", suspects)
+end
+
+local function in_all_hands()
+  local sum = 0
+  for _, worker in ipairs(redis.call("ZRANGE", workers, 0, -1)) do
+    sum = sum + redis.call("HLEN", hands .. worker)
+  end
+  return sum
+end
+
+local function anyone_has_more()
+  for _, worker in ipairs(redis.call("ZRANGE", workers, 0, -1)) do
+    local standing = standing_of(worker)
+    if standing and string.find(standing.marks, "M", 1, true) then
+      return true
+    end
+  end
+  return false
+end

@@ -1,0 +1,210 @@
+"""One crawl in Redis, as its workers use it: every operation is one script (`lua/crawl_*.lua`), sent whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from toolkit.model.crawls import (
+    Answer,
+    Commit,
+    CrawlPlan,
+    EntryId,
+    Joined,
+    Leased,
+    SeenKind,
+    StartRole,
+    Taken,
+    Verdict,
+)
+from toolkit.model.errors import RefusedError
+from toolkit.model.hosts import Secret
+from toolkit.model.names import WorkerName
+from toolkit.store.connect import Argument, RedisDoor
+from toolkit.store.crawl_keys import FrontierKeys
+from toolkit.store.redis_sweep import sweep
+from toolkit.store.wire_crawls import (
+    bloom_shape,
+    form_of,
+    member_of,
+    read_controls,
+    read_member,
+    read_standing,
+    write_limit,
+    write_plan,
+)
+
+_WORDS = {
+    "spider": "the crawl {crawl} belongs to the spider {found}, not to {wanted}",
+    "requests key": "the crawl {crawl} keeps its entries under {found}, not under {wanted}",
+    "order": "the crawl {crawl} keeps its entries in {found} order, and this worker wants {wanted}",
+    "seen": "the crawl {crawl} keeps what it has seen as {found}, and this worker wants {wanted}",
+    "fingerprints": "the crawl {crawl} has fingerprints of {found}, and this worker makes those of {wanted}",
+    "foreign queue": "{requests} in Redis is a {found} that is not the frontier's; most likely scrapy-redis'",
+    "foreign seen set": "{seen} in Redis is a {found} that is not the frontier's: scrapy-redis' seen set, most likely",
+    "seeds": "{seeds} in Redis is a {found}, and this worker wants its seeds in a {wanted}",
+    "items": "{items} in Redis is a {found}, and this worker wants its items in a {wanted}",
+}
+_HINTS = {
+    "spider": "give the crawl another name: FRONTIER_CRAWL, or crawlctl schedule --crawl NAME",
+    "requests key": "give all workers of the crawl the same SCHEDULER_QUEUE_KEY",
+    "order": "let it end with the settings it began with, or crawlctl crawls clear {crawl}",
+    "seen": "let it end with the settings it began with, or crawlctl crawls clear {crawl}",
+    "fingerprints": "give all workers the same REQUEST_FINGERPRINTER_CLASS, or crawlctl crawls clear {crawl}",
+    "foreign queue": "crawlctl crawls adopt {crawl} takes it over",
+    "foreign seen set": "crawlctl crawls adopt {crawl} takes it over",
+    "seeds": "set REDIS_START_URLS_AS_SET or REDIS_START_URLS_AS_ZSET as they were pushed, or DEL {seeds}",
+    "items": "drain or rename {items}, or choose the pipeline that wrote it",
+}
+
+
+class RedisFrontier:
+    """Keeps what `Frontier` promises.
+
+    Raises:
+        ConfigurationError: the URL cannot be understood.
+
+    """
+
+    def __init__(self, url: Secret, plan: CrawlPlan) -> None:
+        self._plan = plan
+        self._keys = FrontierKeys(plan.keys)
+        self._all = self._keys.all
+        self._door = RedisDoor(url)
+
+    def join(self, worker: WorkerName, *, ttl_s: float, flush: bool = False, is_new_life: bool = True) -> Joined:
+        """See `Frontier.join`."""
+        marks = ["1" if flush else "0", "1" if is_new_life else "0"]
+        args: list[Argument] = [worker, _ms(ttl_s), *marks, *plan_arguments(self._plan), self._plan.run]
+        for limit in self._plan.limits:
+            args += [limit.domain, write_limit(limit)]
+        verdict, *told = self._run("crawl_join", args)
+        if verdict == b"refused":
+            raise self._refusal(*(_text(each) for each in told))
+        if verdict == b"over":
+            return Joined(token=0, pending=0, start=StartRole.DONE, controls=read_controls(None), is_over=True)
+        token, pending, start, controls, is_first = told
+        if is_first:
+            sweep(self._door, self._all)
+        return Joined(
+            token=int(token),
+            pending=pending,
+            start=StartRole(_text(start)),
+            controls=read_controls(controls),
+            is_first=bool(is_first),
+        )
+
+    def commit(self, commit: Commit) -> Answer:
+        """See `Frontier.commit`."""
+        verdict, *told = self._run("crawl_commit", commit_arguments(commit, self._plan.seen))
+        if verdict == b"done":
+            return _answer(told)
+        return Answer(Verdict(verdict.decode()), known=told[0] if told else 0)
+
+    def renew(self, worker: WorkerName, token: int, *, ttl_s: float) -> bool:
+        """See `Frontier.renew`."""
+        return bool(self._run("crawl_renew", [worker, token, _ms(ttl_s)]))
+
+    def held(self, worker: WorkerName, token: int) -> Sequence[EntryId]:
+        """See `Frontier.held`."""
+        standing, held = self._door.ask_together_for_bytes(
+            ("HGET", self._keys.standings, worker), ("HKEYS", self._keys.hands(worker))
+        )
+        if standing is None or read_standing(standing.decode())[0] != str(token):
+            return ()
+        return tuple(map(EntryId, held))
+
+    def rejoin(self, worker: WorkerName, token: int, *, number: int, ttl_s: float, taken: Sequence[Taken]) -> int:
+        """See `Frontier.rejoin`."""
+        args: list[Argument] = [worker, token, number, _ms(ttl_s), *plan_arguments(self._plan)]
+        for each in taken:
+            form, root = form_of(each.fingerprint, self._plan.seen) if each.fingerprint else (b"", 0)
+            args += [member_of(each.leased), each.leased.score, form, root]
+        return int(self._run("crawl_rejoin", args))
+
+    def leave(self, worker: WorkerName, token: int, *, is_finished: bool = False) -> bool:
+        """See `Frontier.leave`."""
+        plan = self._plan
+        marks = ["1" if is_finished else "0", "1" if plan.persists else "0"]
+        was_cleared = bool(self._run("crawl_leave", [worker, token, *marks, plan.crawl, plan.run]))
+        if was_cleared:
+            sweep(self._door, self._all)
+        return was_cleared
+
+    def close(self) -> None:
+        """Let go of the connections; twice is harmless."""
+        self._door.close()
+
+    def _run(self, script: str, args: Sequence[Argument]) -> Any:
+        return self._door.run_for_bytes(script, keys=self._all, args=args)
+
+    def _refusal(self, what: str, found: str, wanted: str) -> RefusedError:
+        keys, crawl = self._plan.keys, self._plan.crawl
+        names = {"requests": keys.requests, "seen": keys.seen, "seeds": keys.seeds, "items": keys.items}
+        words = {**names, "crawl": crawl, "found": found, "wanted": wanted}
+        return RefusedError(_WORDS[what].format(**words), hint=_HINTS[what].format(**words))
+
+
+def plan_arguments(plan: CrawlPlan) -> list[Argument]:
+    """Return what the scripts that may have to begin a crawl want to know of it, from its id on."""
+    capacity, bits = bloom_shape(plan.bloom_error)
+    return [
+        *(plan.crawl, write_plan(plan), plan.order, plan.seen, plan.seeds, plan.items),
+        *(plan.fingerprints, plan.max_deliveries, capacity, bits),
+    ]
+
+
+def commit_arguments(commit: Commit, kind: SeenKind) -> list[Argument]:
+    """Return a commit as `crawl_commit.lua` reads it."""
+    marks = "".join(
+        mark
+        for mark, is_set in (
+            ("M", commit.has_more),
+            ("S", commit.is_starting),
+            ("E", commit.start_is_done),
+            ("C", commit.is_cut_off),
+        )
+        if is_set
+    )
+    args: list[Argument] = [
+        *(commit.worker, commit.token, commit.number, _ms(commit.ttl_s), commit.want, commit.controls_seen),
+        *(marks or "-", len(commit.pushes), len(commit.done), len(commit.loose_items)),
+    ]
+    for push in commit.pushes:
+        form, root = form_of(push.fingerprint, kind) if push.fingerprint else (b"", 0)
+        args += (push.filter.value, -push.priority, form, root, push.body)
+    for done in commit.done:
+        args += (done.entry, done.disposition.value, done.why, len(done.items), *done.items)
+    args += commit.loose_items
+    return args
+
+
+def _answer(told: Sequence[Any]) -> Answer:
+    number, pending, workers, start, is_over, idle_ms, again_ms, is_hungry, controls, refused, duplicates, leased = told
+    return Answer(
+        Verdict.DONE,
+        leased=_leased(leased),
+        duplicates=tuple(duplicates),
+        refused=refused,
+        pending=pending,
+        workers=workers,
+        start=StartRole(_text(start)),
+        controls=read_controls(controls) if controls else None,
+        again_s=again_ms / 1000 if again_ms >= 0 else None,
+        is_hungry=bool(is_hungry),
+        is_over=bool(is_over),
+        idle_s=idle_ms / 1000,
+        known=number,
+    )
+
+
+def _leased(flat: Sequence[bytes]) -> tuple[Leased, ...]:
+    return tuple(read_member(member, score) for member, score in zip(flat[::2], flat[1::2], strict=True))
+
+
+def _ms(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def _text(value: bytes | str | int) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
