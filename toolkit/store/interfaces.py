@@ -15,6 +15,7 @@ from typing import Protocol
 from toolkit.model.jobs import Job, JobFilter
 from toolkit.model.names import JobId, NodeName, ProjectName, VersionName
 from toolkit.model.releases import Release, Rollout, RolloutLock
+from toolkit.store.interfaces_crawls import Crawls
 from toolkit.store.interfaces_queue import EggStore, JobQueue, NodeRegistry
 
 MAX_HISTORY = 200
@@ -156,6 +157,10 @@ class Shared(Protocol):
     @property
     def eggs(self) -> EggStore:
         """The eggs that nodes fetch by themselves."""
+
+    @property
+    def crawls(self) -> Crawls:
+        """The crawls that share a frontier in this Redis, whatever the cluster."""
 
 
 class Store(Protocol):

@@ -156,6 +156,15 @@ class Crawls(Protocol):
     def pushes(self, plan: CrawlPlan, pushes: Iterable[Push]) -> int:
         """Bring entries into a crawl from outside, in parts of 500, and register it; return how many were new."""
 
+    def restore(self, plan: CrawlPlan, entries: Iterable[EntryView]) -> int:
+        """Bring the entries of `entries` back onto the shelves where they were, in their order; return how many.
+
+        What was in flight is pending. In parts of 500; registers the crawl like `pushes`.
+        """
+
+    def seeds(self, crawl: CrawlId) -> Iterator[tuple[bytes, float]]:
+        """Return the seeds that wait, in the order of taking (of a set: any), with the score of those that have one."""
+
     def entries(self, crawl: CrawlId) -> Iterator[EntryView]:
         """Return every entry on every shelf, once each while no worker lives."""
 

@@ -8,8 +8,10 @@ from toolkit.model.hosts import Secret
 from toolkit.model.names import DEFAULT_CLUSTER
 from toolkit.store.connect import RedisDoor
 from toolkit.store.interfaces import MAX_JOBS
+from toolkit.store.interfaces_crawls import Crawls
 from toolkit.store.interfaces_queue import EggStore, JobQueue, NodeRegistry
 from toolkit.store.keys import Keys
+from toolkit.store.redis_crawls import RedisCrawls
 from toolkit.store.redis_eggs import RedisEggs
 from toolkit.store.redis_jobs import RedisJobs
 from toolkit.store.redis_nodes import RedisNodes
@@ -24,6 +26,7 @@ class RedisShared:
         self.queue: JobQueue = RedisQueue(door, keys)
         self.nodes: NodeRegistry = RedisNodes(door, keys)
         self.eggs: EggStore = RedisEggs(door, keys)
+        self.crawls: Crawls = RedisCrawls(door)
 
 
 class RedisStore:

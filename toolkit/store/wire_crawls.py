@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ SEED = 128
 ID_BYTES = 8
 _ROOTS = 1024
 _SHARD_BITS = 8_388_608
+_PLACE = re.compile(rb"://([A-Za-z0-9.\-_:@\[\]%+~!$&'()*,;=]+)")
 
 
 def write_plan(plan: CrawlPlan) -> str:
@@ -174,6 +176,13 @@ def read_standing(text: str) -> tuple[str, int, int, int, str]:
     """Return a worker's standing: token, number of its last commit, pages, when in milliseconds, marks."""
     token, number, pages, at_ms, marks = text.split(" ")
     return token, int(number), int(pages), int(at_ms), marks
+
+
+def host_of(body: bytes) -> str:
+    """Return the domain of the first URL in an entry's body, in lower case, as the scripts see it; empty for none."""
+    found = _PLACE.search(body)
+    place = found[1].rpartition(b"@")[2].decode("ascii").lower() if found else ""
+    return place.partition("]")[0] + "]" if place.startswith("[") else place.partition(":")[0]
 
 
 def pairs(flat: Sequence[Any]) -> list[tuple[Any, Any]]:

@@ -11,11 +11,14 @@ local controls_seen, marks = tonumber(ARGV[6]), ARGV[7]
 local n_pushes, n_ends, n_loose = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 
 local standing = standing_of(worker)
-if not standing or tonumber(standing.token) < tonumber(token) or not load_state() then
+if not standing or tonumber(standing.token) < tonumber(token) then
   return { "rolled_back", -1 }
 end
 if standing.token ~= token or string.find(standing.marks, "L", 1, true) then
   return { "lapsed" }
+end
+if not load_state() then
+  return { "rolled_back", -1 }
 end
 if number <= standing.number then
   return { "repeated", number }

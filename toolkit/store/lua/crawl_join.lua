@@ -49,7 +49,7 @@ if wants_flush and is_first then
   for _, held in ipairs(redis.call("HKEYS", standings)) do
     redis.call("UNLINK", hands .. held)
   end
-  redis.call("UNLINK", queue, seen, state, suspects, dead, blocked, starts, due, budgets, rate, standings)
+  redis.call("UNLINK", queue, seen, state, suspects, dead, blocked, starts, due, budgets, rate)
   is_there = load_state()
 end
 
@@ -118,6 +118,7 @@ end
 
 local token = string.format("%.0f", next_number())
 st.idle_since = 0
+redis.call("PERSIST", standings)
 set_standing(worker, token, 0, 0, "-")
 redis.call("ZADD", workers, now_ms + ttl_ms, worker)
 redis.call("HSET", registry, crawl, plan)

@@ -226,6 +226,12 @@ local function set_standing(worker, token, number, pages, marks)
   redis.call("HSET", standings, worker, text)
 end
 
+-- A worker that was frozen while its crawl was cleared shall find, a day later still, that its lease is over: else it
+-- would take the crawl for rolled back, and bring back what others have done.
+local function keep_standings_for_a_day()
+  redis.call("EXPIRE", standings, 86400)
+end
+
 local function reclaim_lapsed(but)
   for _, worker in ipairs(redis.call("ZRANGEBYSCORE", workers, "-inf", now_ms, "LIMIT", 0, 8)) do
     if worker ~= but then

@@ -1,0 +1,41 @@
+-- Remove a crawl: its entries, its seen set, and what is known of it; live workers forbid it unless it is forced.
+-- KEYS: the crawl's, then drains
+-- ARGV: crawl, force ("1"), keep seen ("1"), keep items ("1")
+-- RETURNS: how many live workers forbid it, or -1 when it was done
+-- INCLUDES: crawl_rules
+local crawl, keeps_seen = ARGV[1], ARGV[3] == "1"
+local live = redis.call("ZCOUNT", workers, "(" .. now_ms, "+inf")
+if live > 0 and ARGV[2] ~= "1" then
+  return live
+end
+load_state()
+for _, worker in ipairs(redis.call("HKEYS", standings)) do
+  redis.call("UNLINK", hands .. worker)
+  redis.call("HDEL", homes, worker)
+  local standing = standing_of(worker)
+  set_standing(worker, standing.token, standing.number, standing.pages, "L")
+end
+for _, domain in ipairs(redis.call("ZRANGE", due, 0, -1)) do
+  redis.call("UNLINK", domains .. domain)
+end
+keep_standings_for_a_day()
+redis.call("UNLINK", queue, seeds, suspects, dead, blocked, starts, controls, limits, due, budgets, rate, workers)
+if ARGV[4] ~= "1" then
+  redis.call("UNLINK", items, KEYS[23])
+end
+if keeps_seen and st.order ~= "" then
+  for _, name in ipairs({ "parked", "pages", "items", "duplicates", "idle_since", "limited" }) do
+    st[name] = 0
+  end
+  for _, name in ipairs({ "start", "suspect_of", "suspect", "hungry" }) do
+    st[name] = ""
+  end
+  save_state()
+else
+  if st.seen_epoch ~= "" then
+    redis.call("RPUSH", garbage, cjson.encode({ seen, st.seen_epoch, st.seen, st.seen_level, st.seen_split, st.bloom }))
+  end
+  redis.call("UNLINK", state, seen)
+  redis.call("HDEL", registry, crawl)
+end
+return -1

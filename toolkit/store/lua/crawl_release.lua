@@ -1,0 +1,15 @@
+-- Take back at once what a worker held whose process is gone.
+-- KEYS: the crawl's
+-- ARGV: worker
+-- RETURNS: how many entries went back, or -1 when nobody knows the worker
+-- INCLUDES: crawl_rules
+local worker = ARGV[1]
+local standing = standing_of(worker)
+if not redis.call("ZSCORE", workers, worker) or not standing or not load_state() then
+  redis.call("HDEL", homes, worker)
+  return -1
+end
+local count = reclaim(worker, true)
+set_standing(worker, standing.token, standing.number, standing.pages, "L")
+save_state()
+return count

@@ -1,0 +1,275 @@
+"""Reads one crawl out of Redis as operators see it; nothing is changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgpack
+
+from toolkit.model.crawls import (
+    CrawlPlan,
+    CrawlView,
+    EntryView,
+    ItemsKind,
+    Leased,
+    QueueOrder,
+    SeedsKind,
+    SeenKind,
+    Shelf,
+    WorkerView,
+)
+from toolkit.model.names import WorkerName
+from toolkit.store.connect import Argument, RedisDoor
+from toolkit.store.crawl_keys import FrontierKeys
+from toolkit.store.wire_crawls import bloom_loss, host_of, pairs, read_controls, read_limit, read_member, read_standing
+
+SAMPLE = 500
+"""How many pending entries of each end of the queue are looked at for the oldest and for the domains."""
+
+_DOMAINS = 100
+_RATE_S = 60
+_BUCKET_S = 10
+_COUNT = {SeedsKind.LIST: "LLEN", SeedsKind.SET: "SCARD", SeedsKind.ZSET: "ZCARD"}
+
+
+class RedisCrawlViews:
+    """Reads crawls."""
+
+    def __init__(self, door: RedisDoor) -> None:
+        self._door = door
+
+    def view(self, plan: CrawlPlan) -> CrawlView:
+        """Return all that is known of one crawl; two round trips."""
+        keys = FrontierKeys(plan.keys)
+        is_sorted = plan.order is QueueOrder.PRIORITY
+        first = self._door.ask_together_for_bytes(
+            ("TIME",),
+            ("HGETALL", keys.state),
+            ("ZRANGE", keys.workers, 0, -1, "WITHSCORES"),
+            ("HGETALL", keys.standings),
+            ("TYPE", keys.requests),
+            ("ZCARD", keys.suspects),
+            ("HLEN", keys.dead),
+            ("HLEN", keys.blocked),
+            ("GET", keys.controls),
+            ("HGETALL", keys.limits),
+            ("HGETALL", keys.rate),
+            ("ZRANGE", keys.due, 0, _DOMAINS - 1),
+            ("TYPE", keys.seeds),
+            ("TYPE", keys.items),
+        )
+        time, state, leases, standings, kind, suspects, dead, blocked, controls, limits, rate, due, *types = first
+        live = [(WorkerName(name.decode()), float(score)) for name, score in pairs(leases)]
+        is_ours = not kind.startswith((b"zset", b"list")) or kind == (b"zset" if is_sorted else b"list")
+        count = "ZCARD" if is_sorted else "LLEN"
+        second = self._door.ask_together_for_bytes(
+            (count, keys.requests) if is_ours else ("EXISTS", keys.requests),
+            (_COUNT[plan.seeds], keys.seeds) if types[0].decode() == plan.seeds else ("ECHO", "0"),
+            ("XLEN" if plan.items is ItemsKind.STREAM else "LLEN", keys.items)
+            if types[1].decode() == plan.items
+            else ("ECHO", "0"),
+            *(("HLEN", keys.hands(name)) for name, _ in live),
+            *((count, keys.domain(domain.decode())) for domain in due),
+        )
+        queued, seeds, items, *rest = (int(each) for each in second)
+        known = {name.decode(): value.decode("utf-8", "replace") for name, value in state_pairs(state)}
+        now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
+        in_hands = rest[: len(live)]
+        parked = _whole(known, "parked")
+        sample = list(self._sample(plan, keys)) if is_ours else []
+        domains = Counter(host_of(entry.body) for entry in sample)
+        domains.update({domain.decode(): number for domain, number in zip(due, rest[len(live) :], strict=True)})
+        pages, delivered = _rates(rate, now_ms, _whole(known, "created_ms"))
+        return CrawlView(
+            plan=plan,
+            now=moment(now_ms),
+            created_at=moment(_whole(known, "created_ms")) if known.get("created_ms") else None,
+            pending=queued + parked + suspects,
+            in_flight=sum(in_hands),
+            suspects=suspects,
+            dead=dead,
+            blocked=blocked,
+            seeds=seeds,
+            seen=_whole(known, "seen_count"),
+            expected_loss=_loss(known, plan),
+            items_waiting=items,
+            pages=_whole(known, "pages"),
+            items=_whole(known, "items"),
+            duplicates=_whole(known, "duplicates"),
+            pages_per_minute=pages,
+            items_per_minute=delivered,
+            oldest_at=min((came_at(entry) for entry in sample), default=None),
+            workers=_workers(live, in_hands, standings, known, now_ms),
+            controls=read_controls(controls),
+            limits=tuple(read_limit(d.decode(), text.decode()) for d, text in sorted(state_pairs(limits))),
+            domains=dict(domains.most_common(_DOMAINS)),
+            is_over=known.get("start") == "!" and not (queued or parked or suspects or seeds or sum(in_hands)),
+            needs_migration=_foreign(known, kind.decode(), plan),
+        )
+
+    def shelf(self, plan: CrawlPlan, shelf: Shelf, *, step: int) -> Iterator[EntryView]:
+        """Return the entries of a shelf, those that are next first."""
+        keys = FrontierKeys(plan.keys)
+        if shelf is Shelf.PENDING:
+            yield from self._line(keys.requests, plan.order, step)
+            (due,) = self._door.ask_together_for_bytes(("ZRANGE", keys.due, 0, -1))
+            for domain in due:
+                yield from self._line(keys.domain(domain.decode()), plan.order, step)
+        elif shelf is Shelf.SUSPECT:
+            yield from self._line(keys.suspects, QueueOrder.PRIORITY, step, shelf=shelf)
+        elif shelf is Shelf.DEAD:
+            for _, body in self._fields(keys.dead, step):
+                why, at_ms, score, member = msgpack.unpackb(body, raw=True)
+                leased = read_member(member, score)
+                yield EntryView(leased, shelf, moment(int(at_ms)), why=why.decode("utf-8", "replace"))
+        elif shelf is Shelf.BLOCKED:
+            for _, held in self._fields(keys.blocked, step):
+                yield _held(held, shelf)
+        else:
+            (live,) = self._door.ask_together_for_bytes(("ZRANGE", keys.workers, 0, -1))
+            for worker in map(bytes.decode, live):
+                for _, held in self._fields(keys.hands(WorkerName(worker)), step):
+                    yield _held(held, shelf, WorkerName(worker))
+
+    def seeds(self, plan: CrawlPlan) -> Iterator[tuple[bytes, float]]:
+        """Return the seeds that wait, in the order of taking (none in a set), with the score of those that have one."""
+        key, at = plan.keys.seeds, 0
+        if plan.seeds is SeedsKind.SET:
+            (found,) = self._door.ask_together_for_bytes(("SMEMBERS", key))
+            yield from ((seed, 0.0) for seed in sorted(found))
+            return
+        while True:
+            if plan.seeds is SeedsKind.ZSET:
+                (part,) = self._door.ask_together_for_bytes(("ZREVRANGE", key, at, at + SAMPLE - 1, "WITHSCORES"))
+                found = [(seed, float(score)) for seed, score in pairs(part)]
+            else:
+                (part,) = self._door.ask_together_for_bytes(("LRANGE", key, at, at + SAMPLE - 1))
+                found = [(seed, 0.0) for seed in part]
+            yield from found
+            at += len(found)
+            if len(found) < SAMPLE:
+                return
+
+    def _sample(self, plan: CrawlPlan, keys: FrontierKeys) -> Iterator[Leased]:
+        if plan.order is QueueOrder.PRIORITY:
+            ends = self._door.ask_together_for_bytes(
+                ("ZRANGE", keys.requests, 0, SAMPLE - 1, "WITHSCORES"),
+                ("ZRANGE", keys.requests, -SAMPLE, -1, "WITHSCORES"),
+            )
+            found = {member: score for end in ends for member, score in pairs(end)}
+        else:
+            ends = self._door.ask_together_for_bytes(
+                ("LRANGE", keys.requests, 0, SAMPLE - 1), ("LRANGE", keys.requests, -SAMPLE, -1)
+            )
+            found = {member: b"0" for end in ends for member in end}
+        return (read_member(member, score) for member, score in found.items())
+
+    def _line(self, key: str, order: QueueOrder, step: int, *, shelf: Shelf = Shelf.PENDING) -> Iterator[EntryView]:
+        at = 0
+        while True:
+            if order is QueueOrder.PRIORITY:
+                (part,) = self._door.ask_together_for_bytes(("ZRANGE", key, at, at + step - 1, "WITHSCORES"))
+                found = pairs(part)
+            elif order is QueueOrder.LIFO:
+                (part,) = self._door.ask_together_for_bytes(("LRANGE", key, at, at + step - 1))
+                found = [(member, b"0") for member in part]
+            else:
+                (part,) = self._door.ask_together_for_bytes(("LRANGE", key, -at - step, -at - 1))
+                found = [(member, b"0") for member in reversed(part)]
+            for member, score in found:
+                leased = read_member(member, score)
+                yield EntryView(leased, shelf, came_at(leased))
+            at += len(found)
+            if len(found) < step:
+                return
+
+    def _fields(self, key: str, step: int) -> Iterator[tuple[bytes, bytes]]:
+        cursor: Argument = 0
+        seen: set[bytes] = set()
+        while True:
+            ((cursor, part),) = self._door.ask_together_for_bytes(("HSCAN", key, cursor, "COUNT", step))
+            for name, value in state_pairs(part):
+                if name not in seen:
+                    seen.add(name)
+                    yield name, value
+            if int(cursor) == 0:
+                return
+
+
+def state_pairs(found: Any) -> list[tuple[bytes, bytes]]:
+    """Return a hash's fields, whether the library made a mapping of the answer or left it flat."""
+    return list(found.items()) if isinstance(found, Mapping) else pairs(found)
+
+
+def moment(at_ms: float) -> datetime:
+    """Return the moment of a Redis time in milliseconds."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+def came_at(leased: Leased) -> datetime:
+    """Return when an entry came: its id is a time in microseconds."""
+    return moment(int.from_bytes(leased.entry, "big") / 1000)
+
+
+def _held(held: bytes, shelf: Shelf, worker: WorkerName | None = None) -> EntryView:
+    score, _, member = held.partition(b" ")
+    leased = read_member(member, score)
+    return EntryView(leased, shelf, came_at(leased), worker=worker)
+
+
+def _workers(
+    live: Sequence[tuple[WorkerName, float]],
+    in_hands: Sequence[int],
+    standings: Any,
+    known: Mapping[str, str],
+    now_ms: int,
+) -> tuple[WorkerView, ...]:
+    by_name = {name.decode(): read_standing(text.decode()) for name, text in state_pairs(standings)}
+    found = []
+    for (name, until_ms), held in zip(live, in_hands, strict=True):
+        _, number, pages, at_ms, _ = by_name.get(name, ("", 0, 0, 0, "-"))
+        found.append(
+            WorkerView(
+                name=name,
+                in_flight=held,
+                committed_at=moment(at_ms) if number else None,
+                lease_left_s=(until_ms - now_ms) / 1000,
+                pages=pages,
+                is_starting=known.get("start") == name,
+            )
+        )
+    return tuple(sorted(found, key=lambda worker: worker.name))
+
+
+def _rates(rate: Any, now_ms: int, created_ms: int) -> tuple[float | None, float | None]:
+    """Return pages and items a minute over the last minute, or since the crawl began if that is less."""
+    if not created_ms:
+        return None, None
+    now_s = now_ms / 1000
+    first = int(now_s - _RATE_S) // _BUCKET_S + 1
+    since_s = max(first * _BUCKET_S, created_ms / 1000)
+    sums = {b"p": 0, b"i": 0}
+    for name, value in state_pairs(rate):
+        if int(name[1:]) >= first:
+            sums[name[:1]] += int(value)
+    elapsed_s = max(1.0, now_s - since_s)
+    return round(sums[b"p"] * 60 / elapsed_s, 1), round(sums[b"i"] * 60 / elapsed_s, 1)
+
+
+def _loss(known: Mapping[str, str], plan: CrawlPlan) -> float:
+    if known.get("seen") != SeenKind.BLOOM or not known.get("bloom"):
+        return 0.0
+    return bloom_loss([int(count) for count in known["bloom"].split(",")], plan.bloom_error)
+
+
+def _foreign(known: Mapping[str, str], kind: str, plan: CrawlPlan) -> str | None:
+    if known or kind == "none":
+        return None
+    return f"{plan.keys.requests} is a {kind} that is not the frontier's, most likely scrapy-redis'"
+
+
+def _whole(known: Mapping[str, str], name: str) -> int:
+    return int(known.get(name) or 0)
