@@ -176,6 +176,8 @@ class Commit:
     done: tuple[Done, ...] = ()
     loose_items: tuple[bytes, ...] = ()
     """Items that no page brought: from `start()`."""
+    limits: tuple[DomainLimit, ...] = ()
+    """Budgets that the worker learned, from robots.txt; each counts where the domain has none of its own."""
     controls_seen: int = 0
     """The version of the controls that the worker obeys."""
     has_more: bool = False

@@ -36,6 +36,7 @@ from toolkit.store.wire_crawls import (
 
 _WORDS = {
     "spider": "the crawl {crawl} belongs to the spider {found}, not to {wanted}",
+    "crawl": "the entries under {requests} are those of the crawl {found}, not of {wanted}",
     "requests key": "the crawl {crawl} keeps its entries under {found}, not under {wanted}",
     "order": "the crawl {crawl} keeps its entries in {found} order, and this worker wants {wanted}",
     "seen": "the crawl {crawl} keeps what it has seen as {found}, and this worker wants {wanted}",
@@ -47,6 +48,7 @@ _WORDS = {
 }
 _HINTS = {
     "spider": "give the crawl another name: FRONTIER_CRAWL, or crawlctl schedule --crawl NAME",
+    "crawl": "write %(spider)s into SCHEDULER_QUEUE_KEY, which becomes the crawl's id",
     "requests key": "give all workers of the crawl the same SCHEDULER_QUEUE_KEY",
     "order": "let it end with the settings it began with, or crawlctl crawls clear {crawl}",
     "seen": "let it end with the settings it began with, or crawlctl crawls clear {crawl}",
@@ -168,7 +170,7 @@ def commit_arguments(commit: Commit, kind: SeenKind) -> list[Argument]:
     )
     args: list[Argument] = [
         *(commit.worker, commit.token, commit.number, _ms(commit.ttl_s), commit.want, commit.controls_seen),
-        *(marks or "-", len(commit.pushes), len(commit.done), len(commit.loose_items)),
+        *(marks or "-", len(commit.pushes), len(commit.done), len(commit.loose_items), len(commit.limits)),
     ]
     for push in commit.pushes:
         form, root = form_of(push.fingerprint, kind) if push.fingerprint else (b"", 0)
@@ -176,6 +178,8 @@ def commit_arguments(commit: Commit, kind: SeenKind) -> list[Argument]:
     for done in commit.done:
         args += (done.entry, done.disposition.value, done.why, len(done.items), *done.items)
     args += commit.loose_items
+    for limit in commit.limits:
+        args += (limit.domain, write_limit(limit))
     return args
 
 

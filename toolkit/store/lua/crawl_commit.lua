@@ -1,14 +1,14 @@
 -- Carry out a worker's commit whole: push, end, deliver, renew, take back what the dead held, and lease the next batch.
 -- KEYS: the crawl's
 -- ARGV: worker, token, number, ttl_ms, want, controls_seen, marks (M has more, S starting, E start() ended, C cut off;
---       - none), pushes, endings, loose items, and of each push: filter, score, fingerprint, root, body; of each ending:
---       entry, disposition, why, items, and its items; then the loose items
+--       - none), pushes, endings, loose items, budgets, and of each push: filter, score, fingerprint, root, body; of each ending:
+--       entry, disposition, why, items, and its items; then the loose items; of each budget: domain, budget
 -- RETURNS: {"lapsed"} | {"rolled_back", known} | {"repeated", number} | {"done", number, pending, workers, start, is
 --          over, idle_ms, again_ms or -1, is hungry, controls or "", refused, {numbers of duplicates}, {member, score...}}
 -- INCLUDES: crawl_seen
 local worker, token, number, ttl_ms, want = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local controls_seen, marks = tonumber(ARGV[6]), ARGV[7]
-local n_pushes, n_ends, n_loose = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
+local n_pushes, n_ends, n_loose, n_budgets = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 
 local standing = standing_of(worker)
 if not standing or tonumber(standing.token) < tonumber(token) then
@@ -27,7 +27,12 @@ if number > standing.number + 1 then
   return { "rolled_back", standing.number }
 end
 
-local at = 11
+local at = 12
+for i = #ARGV - 2 * n_budgets + 1, #ARGV, 2 do
+  -- A budget that a worker learned gives way to one that an operator set.
+  redis.call("HSETNX", limits, ARGV[i], ARGV[i + 1])
+  st.limited = 1
+end
 local duplicates, refused, n_items, n_acknowledged = {}, 0, 0, 0
 local own_hands = hands .. worker
 

@@ -54,6 +54,10 @@ if wants_flush and is_first then
 end
 
 local is_empty = true
+if is_there and st.crawl ~= "" and st.crawl ~= crawl then
+  return { "refused", "crawl", st.crawl, crawl }
+end
+st.crawl = crawl
 if is_there then
   is_empty = pending() == 0 and in_all_hands() == 0
   local is_free = is_empty and is_first

@@ -19,7 +19,7 @@ local NUMBERS = {
   "seq", "seen_count", "seen_level", "seen_split", "parked", "pages", "items", "duplicates", "idle_since", "created_ms",
   "limited", "max_deaths", "hungry_ms", "bloom_cap", "bloom_bits",
 }
-local TEXTS = { "order", "seen", "seeds", "items_kind", "start", "suspect_of", "suspect", "hungry", "seen_epoch", "bloom", "fingerprints" }
+local TEXTS = { "order", "seen", "seeds", "items_kind", "start", "suspect_of", "suspect", "crawl", "hungry", "seen_epoch", "bloom", "fingerprints" }
 local st, loaded = {}, false
 
 local function load_state()
