@@ -5,7 +5,7 @@ export UV_SYSTEM_CERTS ?= 1
 export UV_COMPILE_BYTECODE ?= 1
 RUN := $(UV) run -q --locked --all-extras
 
-.PHONY: help demo test check lint format types architecture spelling docs docs-check bench-deploy chaos-jobs bench-jobs clean
+.PHONY: help demo test check lint format types architecture spelling docs docs-check bench-deploy chaos-jobs bench-jobs chaos-frontier clean
 .DEFAULT_GOAL := help
 
 help: ## list what can be made
@@ -50,6 +50,9 @@ bench-jobs: $(UV) ## the shared queue beside stock Scrapyd
 
 chaos-jobs: $(UV) ## everything fails under a real cluster: SEED=7 JOBS=200 ARGS="--lease-s 15 --full"
 	@$(RUN) python tests/chaos/chaos_jobs.py --seed $(or $(SEED),7) --jobs $(or $(JOBS),200) $(ARGS)
+
+chaos-frontier: $(UV) ## everything fails under one crawl: SEED=7 PAGES=5000 MODE=scrapy-redis ARGS="--rollback"
+	@$(RUN) python tests/chaos/chaos_frontier.py --seed $(or $(SEED),7) --pages $(or $(PAGES),5000) --mode $(or $(MODE),crawlctl) $(ARGS)
 
 clean: ## remove what the targets above made
 	rm -rf .venv .tools .crawlctl .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -22,6 +23,7 @@ class Link:
         self._is_whole = asyncio.Event()
         self._is_whole.set()
         self._is_silent = False
+        self._loses_answers_to: tuple[bytes, ...] = ()
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def serve(self) -> None:
@@ -41,8 +43,13 @@ class Link:
             for writer in self._writers:
                 writer.transport.abort()
 
+    def lose_answers(self, *, to: tuple[bytes, ...]) -> None:
+        """Let everything through but the answers to commands with one of these words: they break the connection."""
+        self._loses_answers_to = to
+
     def heal(self) -> None:
         """Let everything through again."""
+        self._loses_answers_to = ()
         self._is_whole.set()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -56,16 +63,28 @@ class Link:
             return
         pair = {writer, far_writer}
         self._writers |= pair
+        is_lost = asyncio.Event()
+
+        def looked_at(piece: bytes) -> bytes:
+            if any(word in piece for word in self._loses_answers_to):
+                is_lost.set()
+            return piece
+
+        def answered(piece: bytes) -> bytes:
+            return b"" if is_lost.is_set() else piece
+
         try:
-            await asyncio.gather(self._pump(reader, far_writer), self._pump(far_reader, writer))
+            await asyncio.gather(self._pump(reader, far_writer, looked_at), self._pump(far_reader, writer, answered))
         finally:
             self._writers -= pair
             for each in pair:
                 each.transport.abort()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, look: Callable[[bytes], bytes]
+    ) -> None:
         with contextlib.suppress(OSError):
-            while piece := await reader.read(_PIECE_BYTES):
+            while piece := look(await reader.read(_PIECE_BYTES)):
                 await self._is_whole.wait()
                 writer.write(piece)
                 await writer.drain()
@@ -104,6 +123,10 @@ class Links:
     def heal(self, link: Link) -> None:
         """Heal a link of this thread."""
         self._loop.call_soon_threadsafe(link.heal)
+
+    def lose_answers(self, link: Link, *, to: tuple[bytes, ...]) -> None:
+        """Lose answers on a link of this thread."""
+        self._loop.call_soon_threadsafe(lambda: link.lose_answers(to=to))
 
     async def _end(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
@@ -85,6 +86,11 @@ class RedisServer:
         """End the server with SIGKILL."""
         if self._process is not None:
             end(self._process)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the server's process a signal, such as SIGSTOP; it must run."""
+        assert self._process is not None, "it was never started"
+        self._process.send_signal(number)
 
     def restart(self) -> None:
         """Stop the server and start it again on the same port with the same file."""
