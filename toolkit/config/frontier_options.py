@@ -19,6 +19,13 @@ FRONTIER_OPTIONS: tuple[Option, ...] = (
         default_words="the spider's name",
     ),
     Option(
+        "FRONTIER_RUN",
+        Scope.SPIDER,
+        Form.TEXT,
+        "What workers that were started together share; one that comes when their crawl is over has nothing to do.",
+        default_words="written by crawlctl schedule --workers",
+    ),
+    Option(
         "FRONTIER_LEASE_S",
         Scope.SPIDER,
         Form.NUMBER,

@@ -59,6 +59,7 @@ def read_plan(crawler: Crawler) -> CrawlPlan:
         fingerprints=_fingerprints(settings),
         persists=settings.getbool("SCHEDULER_PERSIST"),
         max_deliveries=int(number(settings, "FRONTIER_MAX_DELIVERIES")),
+        run=str(settings.get("FRONTIER_RUN") or claim_of_this_process().get("run") or ""),
         limits=domain_limits(settings),
     )
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from os import sysconf
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -24,7 +24,8 @@ from toolkit.model.queue import Progress, Wish
 from toolkit.runs.control import read_control
 from toolkit.runs.folder import CONTROL, REPORT, RunFolder
 from toolkit.runs.report import report_of
-from toolkit.spider.throttle import Throttle
+from toolkit.spider.repeating import Repeating, repeating
+from toolkit.spider.throttle import throttle_of
 
 LOOK_EVERY_S = 0.5
 LOOKS_A_REPORT = 3
@@ -40,7 +41,7 @@ class Reporter:
     def __init__(self, crawler: Crawler, folder: RunFolder) -> None:
         self._crawler = crawler
         self._folder = folder
-        self._throttle = Throttle(crawler)
+        self._throttle = throttle_of(crawler)
         self._wish = Wish()
         self._control_seen: tuple[int, int, int] | None = None
         self._rate = Rate()
@@ -48,7 +49,7 @@ class Reporter:
         self._last: dict[str, Any] = {}
         self._finish_reason: str | None = None
         self._is_troubled = False
-        self._loop: _Loop | None = None
+        self._loop: Repeating | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -70,7 +71,7 @@ class Reporter:
     def spider_opened(self) -> None:
         """Report at once, follow what is wished before the first download, and go on doing both."""
         self._look()
-        self._loop = _looping_call(self._look)
+        self._loop = repeating(self._look)
         self._loop.start(LOOK_EVERY_S, now=False)
 
     def spider_closed(self, reason: str) -> None:
@@ -164,25 +165,6 @@ def memory_mb() -> float | None:
         highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         resident = highest if sys.platform == "darwin" else highest * 1024
     return round(resident / 1e6, 1)
-
-
-class _Loop(Protocol):
-    """What Scrapy's and Twisted's repeated calls have in common."""
-
-    @property
-    def running(self) -> bool: ...
-    def start(self, interval: float, now: bool = True) -> Any: ...  # noqa: FBT001, FBT002 - theirs
-    def stop(self) -> None: ...
-
-
-def _looping_call(function: Callable[[], None]) -> _Loop:
-    try:
-        from scrapy.utils.asyncio import create_looping_call  # noqa: PLC0415
-    except ImportError:  # Scrapy before 2.14 always has a reactor.
-        from twisted.internet.task import LoopingCall  # noqa: PLC0415
-
-        return LoopingCall(function)
-    return create_looping_call(function)
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

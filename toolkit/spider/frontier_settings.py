@@ -19,7 +19,7 @@ from scrapy.settings import BaseSettings
 from toolkit.model.crawls import CrawlPlan
 from toolkit.model.errors import ConfigurationError
 from toolkit.model.hosts import Secret
-from toolkit.model.names import WorkerName
+from toolkit.model.names import JobId, Token, WorkerName, worker_of
 from toolkit.spider.crawl_plan import claim_of_this_process, filters_duplicates, named, read_plan
 from toolkit.spider.frontier_values import flag, number
 from toolkit.spider.redis_place import redis_url
@@ -90,7 +90,7 @@ def read_settings(crawler: Crawler) -> FrontierSettings:
 def _worker() -> WorkerName:
     claim = claim_of_this_process()
     if claim.get("job_id") and claim.get("token"):
-        return WorkerName(f"{claim['job_id']}~{claim['token']}")
+        return worker_of(JobId(str(claim["job_id"])), Token(str(claim["token"])))
     return WorkerName(f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}")
 
 

@@ -6,11 +6,17 @@ import json
 from collections.abc import Mapping
 
 from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
 
 from toolkit.config.options import Form, Scope, option
 from toolkit.config.values import parse_value
 from toolkit.model.crawls import DomainLimit
 from toolkit.model.errors import ConfigurationError
+
+
+def uses_frontier(settings: BaseSettings) -> bool:
+    """Tell whether the project's scheduler is the frontier's, or one made of it."""
+    return hasattr(load_object(settings["SCHEDULER"]), "add_item")
 
 
 def number(settings: BaseSettings, name: str) -> float:

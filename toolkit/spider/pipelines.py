@@ -17,6 +17,7 @@ from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from toolkit.model.crawls import ItemsKind
 from toolkit.model.errors import ConfigurationError
+from toolkit.spider.frontier_values import uses_frontier
 
 UNWRITTEN = "frontier/items_unwritable"
 """The statistic that counts items which could not be serialised."""
@@ -43,10 +44,10 @@ class CommitPipeline:
             ConfigurationError: the project has another scheduler, or asks for what only scrapy-redis' pipeline does.
 
         """
-        wanted = crawler.settings["SCHEDULER"]
-        if not hasattr(load_object(wanted), "add_item"):
+        if not uses_frontier(crawler.settings):
             raise ConfigurationError(
-                f"{cls.__name__} needs the frontier, since items travel in its commits, and SCHEDULER is {wanted}",
+                f"{cls.__name__} needs the frontier, since items travel in its commits, and SCHEDULER is "
+                f"{crawler.settings['SCHEDULER']}",
                 hint="SCHEDULER = 'toolkit.spider.Scheduler', or scrapy_redis.pipelines.RedisPipeline without it",
             )
         if hasattr(cls, "item_key"):

@@ -17,6 +17,7 @@ from scrapy.extensions.throttle import AutoThrottle
 from toolkit.model.queue import Wish
 
 _AS_IS = Wish()
+_OWN = "_crawlctl_throttle"
 _THROTTLE_BOUNDS = ("mindelay", "maxdelay")
 
 
@@ -47,16 +48,31 @@ class Throttle:
     Paused: the engine starts no request, and those that wait in the downloader's slots stay there; downloads under way
     end, and their items go on. Nothing is held once the spider closes, or it could not end. A wished concurrency and
     delay go for every domain, also for those with limits of their own, and AutoThrottle keeps to the delay.
+
+    The job has its wishes, and the crawl that it works on: what the job's leave open, the crawl's decide. A crawl is
+    paused by its frontier, which gives out nothing; here only the job is.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._of_the_job = _AS_IS
+        self._of_the_crawl = _AS_IS
         self._wish = _AS_IS
         self._before: _Before | None = None
         self._was_running = False
 
     def apply(self, wish: Wish) -> None:
-        """Make the wish so; a default wish puts everything back."""
+        """Make the job's wish so; a default wish puts everything back as the crawl wishes it."""
+        self._of_the_job = wish
+        self._act()
+
+    def apply_crawl(self, *, concurrency: int | None, delay_s: float | None) -> None:
+        """Make the crawl's wishes so where the job has none of its own; `None` puts back."""
+        self._of_the_crawl = Wish(concurrency=concurrency, delay_s=delay_s)
+        self._act()
+
+    def _act(self) -> None:
+        wish = combined(self._of_the_job, self._of_the_crawl)
         engine: Any = self._crawler.engine
         if wish.is_paused and self._is_closing(engine):
             wish = replace(wish, is_paused=False)
@@ -116,6 +132,22 @@ class Throttle:
                 for one in throttles
             ],
         )
+
+
+def throttle_of(crawler: Crawler) -> Throttle:
+    """Return the crawler's one throttle: whoever tunes the same crawl shares it."""
+    # Kept on the crawler itself, to live as long.
+    throttle: Throttle = vars(crawler).setdefault(_OWN, Throttle(crawler))
+    return throttle
+
+
+def combined(job: Wish, crawl: Wish) -> Wish:
+    """Return what both wish together: the job's wins, and a crawl pauses nothing here."""
+    return replace(
+        job,
+        concurrency=crawl.concurrency if job.concurrency is None else job.concurrency,
+        delay_s=crawl.delay_s if job.delay_s is None else job.delay_s,
+    )
 
 
 def _as_found(slot: Any) -> _Slot:
