@@ -132,6 +132,6 @@ def _bad_query(place: Place, error: Exception) -> CrawlctlError:
 
 
 def _said(place: Place, error: Exception) -> str:
-    """Return the database's own words on one line; SQLAlchemy's would add the statement and its parameters."""
-    words = " ".join(str(getattr(error, "orig", None) or error).split())
-    return place.without_password(words) or type(error).__name__
+    """Return the first line of the database's own words; SQLAlchemy's would add the statement and its parameters."""
+    lines = str(getattr(error, "orig", None) or error).strip().splitlines()
+    return place.without_password(lines[0].strip()) if lines else type(error).__name__
