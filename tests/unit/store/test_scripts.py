@@ -9,10 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from toolkit.model.names import CrawlId
+from toolkit.store.crawl_keys import FrontierKeys, default_keys
 from toolkit.store.keys import Keys
 
 STORE = Path(str(resources.files("toolkit.store")))
 SCRIPTS = sorted((STORE / "lua").glob("*.lua"))
+QUEUE = Keys("main").queue
+CRAWL = FrontierKeys(default_keys(CrawlId("books"))).all
+BEFORE = {"the queue's": QUEUE, "the crawl's": CRAWL}
+SHARED: dict[str, tuple[str, ...]] = {"queue_rules": QUEUE, "crawl_rules": CRAWL, "crawl_seen": ()}
+"""The scripts that stand in front of others, and the keys that they name."""
 
 
 def test_there_is_a_file_for_each_operation() -> None:
@@ -31,7 +38,7 @@ def test_a_script_opens_with_its_promise_keys_arguments_and_answer(script: Path)
 
 
 @pytest.mark.parametrize(
-    "script", [script for script in SCRIPTS if script.stem != "queue_rules"], ids=lambda path: path.stem
+    "script", [script for script in SCRIPTS if script.stem not in SHARED], ids=lambda path: path.stem
 )
 def test_a_script_builds_no_key_and_trusts_no_clock_but_redis_own(script: Path) -> None:
     code = "\n".join(line for line in script.read_text(encoding="utf-8").splitlines() if not line.startswith("--"))
@@ -40,9 +47,18 @@ def test_a_script_builds_no_key_and_trusts_no_clock_but_redis_own(script: Path) 
     named = re.search(r"-- KEYS: (.+)", script.read_text(encoding="utf-8"))
     assert named is not None
     used = {int(number) for number in re.findall(r"KEYS\[(\d+)\]", code)}
-    own = named[1].removeprefix("the queue's").removeprefix(", then")
-    first = 1 if own == named[1] else len(Keys("main").queue) + 1
+    first, own = 1, named[1]
+    for whose, keys in BEFORE.items():
+        if own.startswith(whose):
+            first, own = len(keys) + 1, own.removeprefix(whose).removeprefix(", then")
     assert used == set(range(first, first + len(own.split())))
+
+
+@pytest.mark.parametrize("script", sorted(SHARED))
+def test_a_shared_script_names_all_keys_that_it_is_given(script: str) -> None:
+    code = (STORE / "lua" / f"{script}.lua").read_text(encoding="utf-8")
+    used = {int(number) for number in re.findall(r"KEYS\[(\d+)\]", code)}
+    assert used == (set(range(1, len(SHARED[script]) + 1)))
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)

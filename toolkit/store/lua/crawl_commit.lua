@@ -1,14 +1,16 @@
--- Carry out a worker's commit whole: push, end, deliver, renew, take back what the dead held, and lease the next batch.
+-- Carry out a worker's commit whole, take back what the dead held, and lease the next batch.
 -- KEYS: the crawl's
 -- ARGV: worker, token, number, ttl_ms, want, controls_seen, marks (M has more, S starting, E start() ended, C cut off;
---       - none), pushes, endings, loose items, budgets, and of each push: filter, score, fingerprint, root, body; of each ending:
---       entry, disposition, why, items, and its items; then the loose items; of each budget: domain, budget
+--       - none), how many pushes, endings, loose items and budgets; then of each push: filter, score, fingerprint, root,
+--       body; of each ending: entry, disposition, why, how many items, the items; the loose items; of each budget:
+--       domain, budget
 -- RETURNS: {"lapsed"} | {"rolled_back", known} | {"repeated", number} | {"done", number, pending, workers, start, is
---          over, idle_ms, again_ms or -1, is hungry, controls or "", refused, {numbers of duplicates}, {member, score...}}
+--          over, idle_ms, again_ms or -1, is hungry, controls or "", refused, {duplicates}, {member, score, ...}}
 -- INCLUDES: crawl_seen
 local worker, token, number, ttl_ms, want = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local controls_seen, marks = tonumber(ARGV[6]), ARGV[7]
-local n_pushes, n_ends, n_loose, n_budgets = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
+local n_pushes, n_ends = tonumber(ARGV[8]), tonumber(ARGV[9])
+local n_loose, n_budgets = tonumber(ARGV[10]), tonumber(ARGV[11])
 
 local standing = standing_of(worker)
 if not standing or tonumber(standing.token) < tonumber(token) then

@@ -1,4 +1,4 @@
--- What every script of a crawl shares: its keys, its clock, its state, and the places where an entry can be.
+-- What every script of a crawl shares, its keys, clock and state, and the places where an entry can be.
 -- KEYS: the crawl's
 -- ARGV: each script's own
 -- RETURNS: nothing by itself; it stands in front of the scripts that include it
@@ -19,7 +19,10 @@ local NUMBERS = {
   "seq", "seen_count", "seen_level", "seen_split", "parked", "pages", "items", "duplicates", "idle_since", "created_ms",
   "limited", "max_deaths", "hungry_ms", "bloom_cap", "bloom_bits",
 }
-local TEXTS = { "order", "seen", "seeds", "items_kind", "start", "suspect_of", "suspect", "crawl", "hungry", "seen_epoch", "bloom", "fingerprints" }
+local TEXTS = {
+  "order", "seen", "seeds", "items_kind", "start", "suspect_of", "suspect", "crawl", "hungry", "seen_epoch", "bloom",
+  "fingerprints",
+}
 local st, loaded = {}, false
 
 local function load_state()
@@ -177,7 +180,8 @@ local function with_deaths(member, deaths)
 end
 
 local function bury(score, member, why)
-  redis.call("HSET", dead, string.sub(member, 1, 8), cmsgpack.pack({ why, string.format("%.0f", now_ms), score, member }))
+  local buried = cmsgpack.pack({ why, string.format("%.0f", now_ms), score, member })
+  redis.call("HSET", dead, string.sub(member, 1, 8), buried)
 end
 
 -- Take a worker's standing away, and put what it held back; each of its entries counts one more death if it died.
@@ -238,7 +242,8 @@ local function reclaim_lapsed(but)
       local standing = standing_of(worker)
       reclaim(worker, true)
       if standing then
-        redis.call("HSET", standings, worker, string.format("%s %.0f %.0f %s L", standing.token, standing.number, standing.pages, standing.at_ms))
+        local before = string.format("%s %.0f %.0f %s", standing.token, standing.number, standing.pages, standing.at_ms)
+        redis.call("HSET", standings, worker, before .. " L")
       end
     end
   end

@@ -1,4 +1,4 @@
--- The seen set of a crawl, in its three kinds: whether a fingerprint is new, and remembering it.
+-- The seen set of a crawl, in its three kinds, which tells whether a fingerprint is new and remembers it.
 -- KEYS: the crawl's
 -- ARGV: each script's own
 -- RETURNS: nothing by itself; it stands in front of the scripts that include it
@@ -60,7 +60,8 @@ end
 
 local function bits_of(fingerprint, generation, verb)
   local place, first, step = struct.unpack(">I4I6I6", fingerprint)
-  local command = { "BITFIELD", string.format("%s:%s:b%d:%.0f", seen, st.seen_epoch, generation, place % shards_of(generation)) }
+  local shard = place % shards_of(generation)
+  local command = { "BITFIELD", string.format("%s:%s:b%d:%.0f", seen, st.seen_epoch, generation, shard) }
   for i = 0, st.bloom_bits + generation - 1 do
     command[#command + 1] = verb
     command[#command + 1] = "u1"
