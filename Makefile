@@ -5,7 +5,7 @@ export UV_SYSTEM_CERTS ?= 1
 export UV_COMPILE_BYTECODE ?= 1
 RUN := $(UV) run -q --locked --all-extras
 
-.PHONY: help demo test check lint format types architecture spelling docs docs-check bench-deploy chaos-jobs bench-jobs chaos-frontier clean
+.PHONY: help demo test check lint format types architecture spelling docs docs-check bench-deploy chaos-jobs bench-jobs bench-frontier chaos-frontier clean
 .DEFAULT_GOAL := help
 
 help: ## list what can be made
@@ -47,6 +47,9 @@ bench-deploy: $(UV) ## crawlctl beside the stock tools, on the same nodes
 
 bench-jobs: $(UV) ## the shared queue beside stock Scrapyd
 	@$(RUN) python tests/benchmarks/bench_jobs.py
+
+bench-frontier: $(UV) ## the shared frontier beside plain Scrapy and scrapy-redis
+	@$(RUN) python tests/benchmarks/bench_frontier.py $(ARGS)
 
 chaos-jobs: $(UV) ## everything fails under a real cluster: SEED=7 JOBS=200 ARGS="--lease-s 15 --full"
 	@$(RUN) python tests/chaos/chaos_jobs.py --seed $(or $(SEED),7) --jobs $(or $(JOBS),200) $(ARGS)
