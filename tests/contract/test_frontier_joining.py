@@ -1,0 +1,257 @@
+"""Who takes part in a crawl, under which names, and what is refused before anything is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import redis
+from support.crawl_desk import CrawlDesk, a_plan, a_push, fingerprint_of, texts
+
+from toolkit.model.crawls import CrawlKeys, CrawlPlan, Filter, ItemsKind, QueueOrder, SeedsKind, SeenKind, StartRole
+from toolkit.model.errors import RefusedError
+from toolkit.model.names import CrawlId, check_crawl
+
+ODD_CRAWLS = ["книги", "books:de", "a*[b]?", "quo'te\"s\\", "x" * 200, "🕷", "0", "requests", "%3A".replace("%", "")]
+
+
+def test_the_first_worker_of_a_crawl_is_told_so(crawl: CrawlDesk) -> None:
+    joined = crawl.stranger("w1").join()
+    assert (joined.is_first, joined.pending, joined.start) == (True, 0, StartRole.YOURS)
+    assert joined.token > 0
+    assert joined.controls.version == 0 or joined.controls.is_paused is False
+
+
+def test_a_later_worker_is_not_the_first(crawl: CrawlDesk) -> None:
+    crawl.worker("w1")
+    assert not crawl.stranger("w2").join().is_first
+
+
+def test_whoever_joins_after_all_are_gone_is_the_first_again(crawl: CrawlDesk) -> None:
+    left, killed = crawl.workers(2)
+    left.leave()
+    crawl.kill(killed)
+    assert crawl.stranger("w3").join().is_first
+
+
+def test_tokens_only_rise(crawl: CrawlDesk) -> None:
+    tokens = []
+    for name in ("w1", "w2", "w1", "w3"):
+        worker = crawl.stranger(name)
+        tokens.append(worker.join().token)
+        worker.leave()
+    assert tokens == sorted(set(tokens))
+
+
+def test_who_joins_is_told_what_is_there_already(crawl: CrawlDesk) -> None:
+    crawl.worker("w1").push("a", "b", "c")
+    assert crawl.stranger("w2").join().pending == 3
+
+
+def test_a_crawl_is_known_once_a_worker_has_joined_it(crawl: CrawlDesk) -> None:
+    assert list(crawl.crawls.all()) == []
+    assert crawl.crawls.plan(crawl.plan.crawl) is None
+    assert crawl.crawls.view(crawl.plan.crawl) is None
+    crawl.frontier()  # opening sends nothing
+    assert list(crawl.redis.scan_iter()) == []
+
+    other = a_plan("authors", order=QueueOrder.LIFO, seen=SeenKind.BLOOM, seeds=SeedsKind.ZSET, items=ItemsKind.LIST)
+    crawl.worker()
+    crawl.worker(plan=other)
+    assert list(crawl.crawls.all()) == [other, crawl.plan]
+    assert crawl.crawls.plan(other.crawl) == other
+    assert crawl.view("authors").plan == other
+
+
+def test_a_plan_comes_back_as_it_was_brought(crawl: CrawlDesk) -> None:
+    plan = replace(
+        a_plan(
+            "d\u00fcsseldorf", spider="sp\u00efder", fingerprints="shop.prints.Own", persists=True, max_deliveries=7
+        ),
+        project="",
+        bloom_error=1.5e-9,
+    )
+    crawl.worker(plan=plan)
+    assert crawl.crawls.plan(plan.crawl) == plan
+
+
+@pytest.mark.parametrize("name", ODD_CRAWLS, ids=range(len(ODD_CRAWLS)))
+def test_a_crawl_of_any_name_works(crawl: CrawlDesk, name: str) -> None:
+    plan = a_plan(check_crawl(name))
+    worker = crawl.worker(plan=plan)
+    crawl.crawls.seed(plan.crawl, [b"seed"])
+    worker.push("a", "b", filter=Filter.SEEN)
+    assert worker.work_off(at_once=5) == ["a", "b", "seed"]
+    assert crawl.view(name).pages == 3
+    worker.leave()
+    crawl.crawls.clear(plan.crawl)
+    assert list(crawl.redis.scan_iter(f"*{plan.keys.requests}*")) == []
+
+
+def test_crawls_do_not_mix(crawl: CrawlDesk) -> None:
+    # The second is named as if it were one of the first one's own keys.
+    plans = [a_plan("a"), a_plan("a:requests"), a_plan("a:requests:requests")]
+    workers = [crawl.worker(plan=plan) for plan in plans]
+    for worker, plan in zip(workers, plans, strict=True):
+        worker.commit(a_push(f"of {plan.crawl}", of="same", filter=Filter.SEEN), loose_items=[plan.crawl.encode()])
+
+    workers[0].leave()
+    crawl.crawls.clear(plans[0].crawl)
+    for worker, plan in zip(workers[1:], plans[1:], strict=True):
+        assert worker.work_off() == [f"of {plan.crawl}"]
+        assert [body for _, body in crawl.item_records(plan.crawl)] == [plan.crawl.encode()]
+        assert crawl.view(plan.crawl).seen == 1
+
+
+def test_a_worker_may_work_on_two_crawls_under_one_name(crawl: CrawlDesk) -> None:
+    one, other = crawl.worker("w", plan=a_plan("a")), crawl.worker("w", plan=a_plan("b"))
+    one.push("x")
+    other.push("y")
+    assert (texts(one.take()), texts(other.take())) == (["x"], ["y"])
+    other.leave()
+    assert crawl.view("a").in_flight == 1
+
+
+def test_keys_may_have_any_names(crawl: CrawlDesk) -> None:
+    plan = replace(a_plan(), keys=CrawlKeys("{shop}q", "{shop}seen", "{shop}go", "{shop}out"), seen=SeenKind.SET)
+    worker = crawl.worker(plan=plan)
+    crawl.redis.rpush("{shop}go", "seed")
+    worker.commit(a_push("a", filter=Filter.SEEN), loose_items=[b"1"])
+    assert worker.work_off(at_once=2) == ["a", "seed"]
+    assert crawl.redis.smembers("{shop}seen") == {fingerprint_of(b"a").hex().encode()}
+    assert crawl.redis.exists("{shop}out")
+
+
+def test_a_worker_alone_may_begin_with_an_empty_frontier(crawl: CrawlDesk) -> None:
+    first = crawl.worker("w1")
+    first.push("a", "b", filter=Filter.SEEN)
+    crawl.seed("seed")
+    first.leave()
+
+    second = crawl.stranger("w2")
+    joined = second.join(flush=True)
+    assert (joined.pending, joined.is_first, joined.start) == (0, True, StartRole.YOURS)
+    assert crawl.view().seen == 0
+    assert second.push("b", filter=Filter.SEEN).duplicates == ()
+    assert second.work_off(at_once=2) == ["b", "seed"]
+
+
+def test_nobody_empties_the_frontier_under_a_sibling(crawl: CrawlDesk) -> None:
+    first = crawl.worker("w1")
+    first.push("a", "b", filter=Filter.SEEN)
+    assert crawl.stranger("w2").join(flush=True).pending == 2
+    assert crawl.view().seen == 2
+    assert len(first.take(5)) >= 1
+
+
+def test_what_a_lapsed_worker_held_is_emptied_too(crawl: CrawlDesk) -> None:
+    first = crawl.worker("w1")
+    first.push("a")
+    first.take_one()
+    crawl.lapse(first)
+    second = crawl.stranger("w2")
+    second.join(flush=True)
+    second.commit()
+    assert second.work_off() == []
+    assert second.commit().is_over
+
+
+REFUSED: dict[str, CrawlPlan] = {
+    "another order": a_plan(order=QueueOrder.FIFO),
+    "another seen set": a_plan(seen=SeenKind.SET),
+    "other fingerprints": a_plan(fingerprints="scrapy-redis"),
+    "another spider": a_plan(spider="prices"),
+}
+
+
+@pytest.mark.parametrize("plan", REFUSED.values(), ids=REFUSED.keys())
+def test_what_differs_from_the_crawl_is_refused(crawl: CrawlDesk, plan: CrawlPlan) -> None:
+    worker = crawl.worker("w1")
+    worker.push("a", filter=Filter.SEEN)
+    before = crawl.dump()
+    with pytest.raises(RefusedError, match="books"):
+        crawl.stranger("w2", plan=plan).join()
+    assert crawl.dump() == before
+    assert worker.work_off() == ["a"]
+
+
+def put_zset(client: redis.Redis) -> None:
+    client.zadd("books:requests", {b"\x80\x04\x95pickled": -1.0})
+
+
+def put_list(client: redis.Redis) -> None:
+    client.lpush("books:requests", b"\x80\x04\x95pickled")
+
+
+def put_text(client: redis.Redis) -> None:
+    client.set("books:requests", "something")
+
+
+def put_seen(client: redis.Redis) -> None:
+    client.sadd("books:dupefilter", fingerprint_of("u").hex())
+
+
+def put_seeds(client: redis.Redis) -> None:
+    client.sadd("books:start_urls", "http://a.example")
+
+
+def put_items(client: redis.Redis) -> None:
+    client.rpush("books:items", "{}")
+
+
+FOREIGN = [put_zset, put_list, put_text, put_seen, put_seeds, put_items]
+
+
+@pytest.mark.parametrize("put", FOREIGN)
+def test_keys_of_another_kind_are_refused_and_left_alone(crawl: CrawlDesk, put: Callable[[redis.Redis], None]) -> None:
+    put(crawl.redis)
+    before = crawl.dump()
+    with pytest.raises(RefusedError) as refusal:
+        crawl.stranger().join()
+    assert str(next(iter(before)), "utf-8") in str(refusal.value)
+    assert crawl.dump() == before
+
+
+@pytest.mark.parametrize("order", [QueueOrder.FIFO, QueueOrder.LIFO])
+@pytest.mark.parametrize("put", [put_zset, put_list])
+def test_requests_of_scrapy_redis_are_refused_in_every_order(
+    crawl: CrawlDesk, put: Callable[[redis.Redis], None], order: QueueOrder
+) -> None:
+    put(crawl.redis)
+    before = crawl.dump()
+    with pytest.raises(RefusedError):
+        crawl.stranger(plan=a_plan(order=order)).join()
+    assert crawl.dump() == before
+
+
+@pytest.mark.parametrize("put", [put_zset, put_list])
+def test_requests_of_scrapy_redis_are_not_emptied_by_a_flush(
+    crawl: CrawlDesk, put: Callable[[redis.Redis], None]
+) -> None:
+    put(crawl.redis)
+    before = crawl.dump()
+    with pytest.raises(RefusedError):
+        crawl.stranger().join(flush=True)
+    assert crawl.dump() == before
+
+
+def test_a_dupefilter_of_scrapy_redis_may_be_taken_over(crawl: CrawlDesk) -> None:
+    plan = a_plan(seen=SeenKind.SET, fingerprints="scrapy-redis")
+    put_seen(crawl.redis)
+    worker = crawl.worker(plan=plan)
+    answer = worker.commit(a_push("old", of="u", filter=Filter.SEEN), a_push("new", filter=Filter.SEEN))
+    # `of` is hashed as it stands: the first is the one that was there.
+    assert answer.duplicates == (0,)
+    assert worker.work_off() == ["new"]
+
+
+def test_a_crawl_that_was_cleared_may_come_again_in_another_shape(crawl: CrawlDesk) -> None:
+    worker = crawl.worker()
+    worker.push("a", filter=Filter.SEEN)
+    worker.leave()
+    crawl.crawls.clear(CrawlId("books"))
+    plan = a_plan(order=QueueOrder.LIFO, seen=SeenKind.BLOOM, fingerprints="own.Prints", spider="prices")
+    again = crawl.worker("w2", plan=plan)
+    again.push("a", "b", filter=Filter.SEEN)
+    assert again.work_off() == ["b", "a"]
