@@ -19,6 +19,9 @@ from chaos.frontier.run import Run, Sizes, errors_in
 
 from toolkit.model.crawls import QueueOrder, SeedsKind, SeenKind
 
+PREFETCH = 48
+"""How many entries a worker has beside those that it works on, at most: ready for the engine, or done and not yet told.
+(`toolkit/spider/pace.py`: 24 ahead, and 20 endings that wait for company.)"""
 LIMIT_S = 240.0
 LIMIT_S_A_PAGE = 0.1
 ERRORS_TOLD = 10
@@ -93,7 +96,7 @@ def _sizes(given: argparse.Namespace) -> Sizes:
         kind=replace(kind, **asked),
         workers=given.workers,
         concurrency=given.concurrency,
-        prefetch=given.concurrency,
+        prefetch=PREFETCH,
         latency_ms=given.latency_ms,
         lease_s=given.lease_s,
         mean_fault_s=given.mean_fault_s,

@@ -65,6 +65,8 @@ class CrawlctlRig:
             "ITEM_PIPELINES": {STREAM_PIPELINE: 300},
             "FRONTIER_SEEN": kind.seen.value,
             "FRONTIER_LEASE_S": self._lease_s,
+            # Else a worker that takes a killed one's place once the crawl is over would begin it anew.
+            "FRONTIER_RUN": "chaos",
             "REDIS_START_URLS_AS_SET": kind.seeds is SeedsKind.SET,
             "REDIS_START_URLS_AS_ZSET": kind.seeds is SeedsKind.ZSET,
             "MAX_IDLE_TIME_BEFORE_CLOSE": SEEDED_IDLE_S,

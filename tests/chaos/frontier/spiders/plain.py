@@ -13,5 +13,5 @@ class Plain(PageParsing):
     """Each worker has this `start()`; only one is to run it."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Yield the root."""
-        yield Request(f"{self.site}/pages/0", callback=self.parse)
+        """Yield the root, as Scrapy's own `start()` does."""
+        yield Request(f"{self.site}/pages/0", callback=self.parse, dont_filter=True)
