@@ -6,10 +6,12 @@ Redis to open (`open.py`).
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import resources
@@ -46,7 +48,7 @@ def connect(url: Secret) -> redis.Redis:
 class RedisDoor:
     """One Redis as the store's rooms see it: commands and scripts in, plain values out, one kind of error.
 
-    Safe between threads. A connection that broke is made anew by the next call.
+    No connection or answer is waited for longer than `patience_s` seconds, nor than the URL says. Safe between threads. A connection that broke is made anew by the next call.
 
     Raises:
         ConfigurationError: the URL cannot be understood, or names TLS files that cannot be used.
@@ -54,8 +56,13 @@ class RedisDoor:
 
     """
 
-    def __init__(self, url: Secret) -> None:
-        self.address = parse_address(url)
+    def __init__(self, url: Secret, *, patience_s: float = math.inf) -> None:
+        address = parse_address(url)
+        self.address = replace(
+            address,
+            connect_timeout_s=min(address.connect_timeout_s, patience_s),
+            answer_timeout_s=min(address.answer_timeout_s, patience_s),
+        )
         self._client = _client(self.address)
         self._scripts: dict[str, Any] = {}
         self._binary_scripts: dict[str, Any] = {}

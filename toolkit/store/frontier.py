@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from toolkit.model.crawls import CrawlPlan
+from toolkit.model.crawls import DEFAULT_WORKER_LEASE_S, CrawlPlan
 from toolkit.model.hosts import Secret
 from toolkit.store.interfaces_crawls import Frontier
 
 
-def open_frontier(url: Secret, plan: CrawlPlan) -> Frontier:
+def open_frontier(url: Secret, plan: CrawlPlan, *, ttl_s: float = DEFAULT_WORKER_LEASE_S) -> Frontier:
     """Return the crawl's frontier in the Redis of this URL; nothing is sent yet.
+
+    It waits for no answer longer than a third of the lease of `ttl_s` seconds, so that a silent connection is given up,
+    and another tried, before the lease is over.
 
     Raises:
         ConfigurationError: the URL cannot be understood.
@@ -16,4 +19,4 @@ def open_frontier(url: Secret, plan: CrawlPlan) -> Frontier:
     """
     from toolkit.store.redis_frontier import RedisFrontier  # noqa: PLC0415 - redis is loaded only where it is used
 
-    return RedisFrontier(url, plan)
+    return RedisFrontier(url, plan, ttl_s=ttl_s)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolkit.model.crawls import (
+    DEFAULT_WORKER_LEASE_S,
     Answer,
     Commit,
     CrawlPlan,
@@ -60,6 +61,9 @@ _HINTS = {
 }
 
 
+_LEAST_PATIENCE_S = 0.5
+
+
 class RedisFrontier:
     """Keeps what `Frontier` promises.
 
@@ -68,11 +72,11 @@ class RedisFrontier:
 
     """
 
-    def __init__(self, url: Secret, plan: CrawlPlan) -> None:
+    def __init__(self, url: Secret, plan: CrawlPlan, *, ttl_s: float = DEFAULT_WORKER_LEASE_S) -> None:
         self._plan = plan
         self._keys = FrontierKeys(plan.keys)
         self._all = self._keys.all
-        self._door = RedisDoor(url)
+        self._door = RedisDoor(url, patience_s=max(_LEAST_PATIENCE_S, ttl_s / 3))
 
     def join(self, worker: WorkerName, *, ttl_s: float, flush: bool = False, is_new_life: bool = True) -> Joined:
         """See `Frontier.join`."""
