@@ -16,18 +16,41 @@ from support.documents import ROOT, blocks, spans
 from toolkit.cli.reference import declared_commands
 from toolkit.cli.topics import FOLDER
 from toolkit.cluster.cancel import Cancelled
+from toolkit.cluster.crawls import CrawlReport, Obeyed
+from toolkit.cluster.entries import Peeked
 from toolkit.cluster.node_life import Drained, NodeRow
 from toolkit.cluster.schedule import Placed
 from toolkit.cluster.why import Explanation, NodeVerdict
 from toolkit.config.inventory import Inventory
+from toolkit.model.crawls import (
+    Controls,
+    CrawlKeys,
+    CrawlPlan,
+    CrawlView,
+    DomainLimit,
+    EntryId,
+    EntryView,
+    Leased,
+    Shelf,
+    WorkerView,
+)
 from toolkit.model.hosts import Host
 from toolkit.model.jobs import Job, JobState
-from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, VersionName
+from toolkit.model.names import CrawlId, JobId, NodeName, ProjectName, SpiderName, VersionName, WorkerName
 from toolkit.model.outcomes import Outcome, Outcomes
 from toolkit.model.queue import Cap
 from toolkit.model.releases import DeployResult, NodeResult, Pruned, Release, Rollout
 from toolkit.model.servers import LocalProcess
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
+from toolkit.views.crawls import (
+    controls_view,
+    counted_view,
+    crawl_view,
+    crawls_view,
+    entries_view,
+    limits_view,
+    obeyed_view,
+)
 from toolkit.views.demo import demo_view
 from toolkit.views.jobs import cancelled_view, caps_view, job_view, jobs_view, scheduled_view
 from toolkit.views.local import checked_view, hosts_view, servers_view
@@ -53,15 +76,29 @@ CANCELLED = Cancelled(JOB, JobState.RUNNING, JobState.CANCELLED)
 CAP = Cap(PROJECT, SpiderName("products"), cluster=20, per_node=4)
 NODE_ROW = NodeRow(NODE, "10.0.0.11:6800", NodeState.LIVE, "node", versions={PROJECT: (VERSION,)})
 EXPLAINED = Explanation(JOB, "no node could take it now", nodes=(NodeVerdict(NODE, could=False),))
+CRAWL = CrawlId("products")
+PLAN = CrawlPlan(CRAWL, "products", "shop", CrawlKeys("products:requests", "seen", "seeds", "items"))
+LIMIT = DomainLimit("*", per_second=2.0)
+WORKER = WorkerView(WorkerName("f8f534d7~1:node-1:life"), 32, NOW, 29.4)
+CRAWLED = CrawlView(PLAN, NOW, workers=(WORKER,), limits=(LIMIT,), controls=Controls(blocks=("ads.example.com",)))
+OBEYED = Obeyed(CRAWL, Controls(), 3, 3, 0, is_settled=True)
+ENTRY = Peeked(EntryView(Leased(EntryId(bytes(8)), b""), Shelf.DEAD, NOW))
 
 # Mappings whose keys are names of the operator's, not fields.
-OPEN = ("args", "settings", "projects", "labels", "groups", "active", "versions", "behind", "software")
+OPEN = ("args", "settings", "projects", "labels", "groups", "active", "versions", "behind", "software", "domains")
 
 CONTRACT: Mapping[str, Any] = {
     "crawlctl status": status_view(SNAPSHOT).data,
     "crawlctl jobs list": jobs_view([JOB], now=NOW).data,
     "crawlctl jobs show": job_view(JOB, log=["Spider closed (finished)"]).data,
     "crawlctl jobs limits": caps_view([CAP]).data,
+    "crawlctl crawls list": crawls_view([CRAWLED]).data,
+    "crawlctl crawls show": crawl_view(CrawlReport(CRAWLED, {JOB.id: JOB})).data,
+    "crawlctl crawls pause": obeyed_view(OBEYED).data,
+    "crawlctl crawls tune": controls_view(CRAWL, Controls(blocks=("*/calendar/*",))).data,
+    "crawlctl crawls limit": limits_view([LIMIT]).data,
+    "crawlctl crawls peek": entries_view([ENTRY]).data,
+    "crawlctl crawls seed": counted_view(CRAWL, "seeded", 3).data,
     "crawlctl why": why_view(EXPLAINED).data,
     "crawlctl nodes list": nodes_view([NODE_ROW]).data,
     "crawlctl nodes show": node_view(NODE_ROW).data,

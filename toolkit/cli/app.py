@@ -44,6 +44,7 @@ def root(
 def _register() -> None:
     """Add the commands; each module brings its own to the app."""
     from toolkit.cli import (
+        cmd_crawls,
         cmd_deploy,
         cmd_docs,
         cmd_inventory,
@@ -54,8 +55,8 @@ def _register() -> None:
         cmd_status,
     )
 
-    modules = (cmd_local, cmd_deploy, cmd_schedule, cmd_jobs, cmd_status, cmd_nodes, cmd_inventory, cmd_docs)
-    for module in modules:
+    jobs, cluster = (cmd_schedule, cmd_jobs), (cmd_crawls, cmd_status, cmd_nodes)
+    for module in (cmd_local, cmd_deploy, *jobs, *cluster, cmd_inventory, cmd_docs):
         module.add_to(app)
 
 

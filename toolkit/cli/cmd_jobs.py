@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from toolkit.cluster.nodes import Nodes
     from toolkit.cluster.scrapyd import ScrapydNode
     from toolkit.model.errors import CrawlctlError, StoreUnreachableError
-    from toolkit.model.jobs import Job
+    from toolkit.model.jobs import Job, JobFilter
     from toolkit.model.names import NodeName
 
 JobArgument = Annotated[
@@ -30,6 +31,9 @@ SpiderOption = Annotated[
 OfProjectOption = Annotated[
     str | None,
     typer.Option("--project", "-p", help="Only jobs of this project.", autocompletion=completion.projects),
+]
+OfCrawlOption = Annotated[
+    str | None, typer.Option("--crawl", help="Only jobs of this crawl.", autocompletion=completion.crawls)
 ]
 EVERY_JOB = 1_000_000
 
@@ -57,6 +61,7 @@ def add_to(app: typer.Typer) -> None:
         app,
         "crawlctl cancel 3f2a91c",
         "crawlctl cancel --spider products --grace 60",
+        "crawlctl cancel --crawl products --yes",
         "crawlctl cancel --all --yes",
         panel=JOBS,
     )(cancel)
@@ -71,6 +76,7 @@ def list_(
     ] = None,
     spider: SpiderOption = None,
     project: OfProjectOption = None,
+    crawl: OfCrawlOption = None,
     on: OnOption = None,
     since: Annotated[
         str | None, typer.Option(metavar="AGE", help="Only jobs scheduled within this time: 30s, 15m, 2h, 7d.")
@@ -93,6 +99,7 @@ def list_(
         project=project,
         nodes=frozenset(nodes.names) if on else frozenset(),
         since=ago(since, now=utc_now()),
+        crawl=crawl,
     )
     found = list_everywhere(nodes, lambda: session.store, wanted, limit=limit, offset=(page - 1) * limit)
     session.printer.show(jobs_view(found.jobs, now=utc_now()))
@@ -132,6 +139,7 @@ def cancel(
     ] = None,
     spider: SpiderOption = None,
     project: OfProjectOption = None,
+    crawl: OfCrawlOption = None,
     on: OnOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Every pending and running job.")] = False,
     grace: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long a spider may take to close.")] = 30.0,
@@ -140,14 +148,15 @@ def cancel(
     """Stop jobs: ask, insist, kill; say `cancelled` only when the process is gone. Bulk asks first."""
     from toolkit.cluster.everywhere import cancel_everywhere
     from toolkit.model.errors import UsageError
+    from toolkit.model.jobs import JobFilter
     from toolkit.views.jobs import cancelled_view
 
-    is_bulk = bool(spider or project or on or everything)
+    is_bulk = bool(spider or project or crawl or on or everything)
     if bool(job) == is_bulk:
-        raise UsageError("name jobs by their ids, or choose by --spider, --project, --on or --all")
+        raise UsageError("name jobs by their ids, or choose by --spider, --project, --crawl, --on or --all")
     nodes = session.nodes(on)
     jobs = (
-        _alive(session, nodes, spider=spider, project=project, is_whole=on is None)
+        _alive(session, nodes, JobFilter(spider=spider, project=project, crawl=crawl), is_whole=on is None)
         if is_bulk
         else _named(session, nodes, job or [])
     )
@@ -225,14 +234,13 @@ def _end_by_failures(session: Session, errors: Sequence[CrawlctlError]) -> None:
         )
 
 
-def _alive(session: Session, nodes: Nodes, *, spider: str | None, project: str | None, is_whole: bool) -> list[Job]:
+def _alive(session: Session, nodes: Nodes, chosen: JobFilter, *, is_whole: bool) -> list[Job]:
     """Return the jobs that have not ended: all of the queue's, or those on the picked nodes."""
     from toolkit.cluster.everywhere import list_everywhere
-    from toolkit.model.jobs import JobFilter
 
     states = frozenset(state for state in JobState if not state.is_final)
     picked = frozenset() if is_whole else frozenset(nodes.names)
-    wanted = JobFilter(states=states, spider=spider, project=project, nodes=picked)
+    wanted = replace(chosen, states=states, nodes=picked)
     found = list_everywhere(nodes, lambda: session.store, wanted, limit=EVERY_JOB).jobs
     # A job that was sent to a stock node which has left the inventory is out of reach.
     return [job for job in found if job.is_queued or job.node in nodes]

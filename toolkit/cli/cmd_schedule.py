@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from toolkit.cluster.nodes import Nodes
     from toolkit.cluster.schedule import Placed
     from toolkit.model.jobs import Job
-    from toolkit.model.names import JobId
+    from toolkit.model.names import CrawlId, JobId
     from toolkit.model.orders import Order
 
 # What a screen shows of the jobs that are waited for, and a message of those that failed.
@@ -49,6 +49,7 @@ class Wanted:
     retries_failed: bool
     timeout_s: float | None
     due_at: datetime | None
+    crawl: CrawlId | None
 
     def refuse_mixture(self) -> None:
         """Refuse a command line that names a file and also what its lines say, or neither a file nor a spider."""
@@ -57,7 +58,8 @@ class Wanted:
         own = (self.spider, self.version, self.args, self.settings, self.priority, self.job_id)
         if self.file is not None and (any(own) or self.count > 1):
             text = (
-                "with --from, the lines of the file say spider, version, arguments, settings, priority, id and number"
+                "with --from, the lines of the file say spider, version, arguments, settings (with them the crawl), "
+                "priority, id and number"
             )
             raise UsageError(text, hint="-p, --on and the other options are given beside it")
 
@@ -95,6 +97,7 @@ def add_to(app: typer.Typer) -> None:
         "crawlctl schedule products",
         "crawlctl schedule products -p shop -a category=books -s DOWNLOAD_DELAY=1 --wait",
         "crawlctl schedule products --workers 3 --on eu",
+        "crawlctl schedule products --workers 3 --crawl autumn",
         "crawlctl schedule products --unique --timeout 2h --attempts 3 --at 21:30",
         "crawlctl schedule -p shop --from jobs.jl",
         panel=JOBS,
@@ -115,6 +118,15 @@ def schedule(
     ] = None,
     on: OnOption = None,
     workers: Annotated[int, typer.Option(min=1, help="How many jobs; they are spread over the nodes.")] = 1,
+    crawl: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            show_default="the spider's name",
+            help="The crawl that the jobs share, if the spider uses the frontier.",
+            autocompletion=completion.crawls,
+        ),
+    ] = None,
     priority: Annotated[float, typer.Option(help="Among the pending jobs, the greater goes first.")] = 0.0,
     job_id: Annotated[str | None, typer.Option("--id", help="The job's id; refused when it is known already.")] = None,
     version: Annotated[
@@ -153,15 +165,17 @@ def schedule(
     ] = False,
 ) -> None:
     """Run a spider of the active release: by the shared queue, or on the least busy stock nodes."""
+    from toolkit.cluster.crawl_jobs import crawl_settings
     from toolkit.cluster.membership import Way, registered, route
-    from toolkit.model.names import check_job_id
+    from toolkit.model.names import check_crawl, check_job_id
 
+    crawl_id = None if crawl is None else check_crawl(crawl)
     wanted = Wanted(
         spider,
         project,
         version,
         args=_pairs(argument, "-a"),
-        settings=_pairs(setting, "-s"),
+        settings=crawl_settings(_pairs(setting, "-s"), crawl_id, workers=workers),
         priority=priority,
         count=workers,
         job_id=None if job_id is None else check_job_id(job_id),
@@ -171,8 +185,11 @@ def schedule(
         retries_failed=retry_failed,
         timeout_s=None if timeout is None else float(seconds(timeout)),
         due_at=_due_at(session, delay, at),
+        crawl=crawl_id,
     )
     wanted.refuse_mixture()
+    if crawl_id is not None:
+        _join_crawl(session, crawl_id, spider or "", workers=workers)
     picked = session.nodes(on)
     way = route(picked.names if on else None, registered(session.store))
     if way.way is Way.QUEUE:
@@ -255,6 +272,16 @@ def _send(session: Session, wanted: Wanted, picked: Nodes, *, wait: bool) -> Non
         return
     session.printer.show(scheduled_view(placed))
     _end_by_placement(session, placed)
+
+
+def _join_crawl(session: Session, crawl: CrawlId, spider: str, *, workers: int) -> None:
+    """Refuse jobs that could not join the crawl, and tell whom they join; without a Redis of ours nothing is known."""
+    from toolkit.cluster.crawl_jobs import refuse_to_join, what_is_joined
+
+    view = None if session.store.shared is None else session.store.shared.crawls.view(crawl)
+    if view is not None:
+        refuse_to_join(view, spider)
+    session.printer.say(what_is_joined(crawl, view, workers=workers))
 
 
 def _due_at(session: Session, delay: str | None, at: str | None) -> datetime | None:

@@ -19,7 +19,7 @@ HELP_OPTIONS = ("-h", "--help")
 EVERYWHERE = "Options of every command"
 # The headings under which `crawlctl --help` lists the commands.
 ON_THIS_MACHINE, RELEASES, JOBS = "A cluster on this machine", "Releases", "Jobs"
-CLUSTER, READING = "The whole cluster", "To read"
+CRAWLS, CLUSTER, READING = "Crawls", "The whole cluster", "To read"
 
 InventoryOption = Annotated[
     Path | None,
@@ -52,6 +52,9 @@ ProjectOption = Annotated[
         help="The project's name; not needed where only one fits.",
         autocompletion=completion.projects,
     ),
+]
+CrawlArgument = Annotated[
+    str, typer.Argument(metavar="CRAWL", help="The crawl's id.", autocompletion=completion.crawls)
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 

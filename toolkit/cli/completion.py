@@ -1,4 +1,4 @@
-"""What the shell offers when Tab is pressed: hosts of the inventory, projects, spiders and jobs of the store.
+"""What the shell offers when Tab is pressed: hosts of the inventory; projects, spiders, jobs, crawls of the store.
 
 It never speaks and never fails: without an inventory, or with a Redis that is away, it offers nothing.
 """
@@ -69,6 +69,15 @@ def jobs(incomplete: str) -> list[str]:
     return _beginning(
         incomplete, _stored(lambda store: [job.id for job in store.jobs.recent(JobFilter(), limit=MAX_JOBS)])
     )
+
+
+def crawls(incomplete: str) -> list[str]:
+    """Offer the crawls that are known."""
+
+    def names(store: Store) -> Iterable[str]:
+        return [plan.crawl for plan in store.shared.crawls.all()] if store.shared is not None else ()
+
+    return _beginning(incomplete, _stored(names))
 
 
 def topics(incomplete: str) -> list[str]:

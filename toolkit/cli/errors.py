@@ -31,7 +31,7 @@ MEANINGS = {
     ExitCode.SOME_FAILED: "it failed on some nodes; the table says on which and why",
     ExitCode.NOTHING_REACHABLE: "no node, not the Redis, or not the database could be reached",
     ExitCode.REFUSED: "the state of the cluster forbids it: a lock, a conflict",
-    ExitCode.NOT_FOUND: "no such project, spider, release, job, host or topic",
+    ExitCode.NOT_FOUND: "no such project, spider, release, job, crawl, host or topic",
     ExitCode.JOB_FAILED: "the job that was waited for did not finish well",
     ExitCode.INTERRUPTED: "interrupted; what was begun was ended or undone",
 }

@@ -21,7 +21,7 @@ CrawlctlError
 ├── RefusedError                the cluster's state forbids it now
 │   ├── LockHeldError           another rollout is under way
 │   └── ConflictError           it would overwrite something immutable
-├── NotFoundError               no such project, spider, release, job, host or topic
+├── NotFoundError               no such project, spider, release, job, crawl, host or topic
 ├── UnwritableError             a request holds something that cannot be kept outside its process
 └── JobFailedError              the job that was waited for did not finish well
 """
@@ -168,7 +168,7 @@ class ConflictError(RefusedError):
 
 
 class NotFoundError(CrawlctlError):
-    """No such project, spider, release, job, host or topic."""
+    """No such project, spider, release, job, crawl, host or topic."""
 
 
 class UnwritableError(CrawlctlError):

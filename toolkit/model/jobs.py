@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from toolkit.model.names import JobId, LineName, NodeName, ProjectName, SpiderName, Token, VersionName
+from toolkit.model.names import CrawlId, JobId, LineName, NodeName, ProjectName, SpiderName, Token, VersionName
 
 
 class JobState(StrEnum):
@@ -46,6 +46,12 @@ DEFAULT_ATTEMPTS = 2
 MAX_PRIORITY = 1000
 """Priorities go from minus this to this; the queue keeps its order exactly within them."""
 
+
+CRAWL_SETTING = "FRONTIER_CRAWL"
+"""The Scrapy setting that names the crawl which a job works on; without it, a crawl has its spider's name."""
+
+RUN_SETTING = "FRONTIER_RUN"
+"""The Scrapy setting that jobs have in common which were scheduled together for one crawl."""
 
 FAILURE_REASONS = frozenset({"memusage_exceeded", "closespider_errorcount", "start_error"})
 """Scrapy's finish reasons that mean a failure although the process ends with exit code 0."""
@@ -102,16 +108,26 @@ class Job:
         """It belongs to the shared queue, not to one stock node."""
         return self.line is not None
 
+    @property
+    def crawl(self) -> CrawlId | None:
+        """The crawl that the job was scheduled for; `None` where none was named, so that its spider decides."""
+        named = (self.settings or {}).get(CRAWL_SETTING)
+        return CrawlId(named) if named else None
+
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs to show; an empty field lets every job through."""
+    """Which jobs to show; an empty field lets every job through.
+
+    To a crawl belong the jobs that were scheduled for it, and of the spider of its name those that name no other.
+    """
 
     states: frozenset[JobState] = frozenset()
     spider: str | None = None
     project: str | None = None
     nodes: frozenset[NodeName] = field(default_factory=frozenset)
     since: datetime | None = None
+    crawl: str | None = None
 
     def admits(self, job: Job) -> bool:
         """Tell whether the job is one of those asked for."""
@@ -120,6 +136,7 @@ class JobFilter:
             (not self.states or job.state in self.states)
             and (self.spider is None or job.spider == self.spider)
             and (self.project is None or job.project == self.project)
+            and (self.crawl is None or (job.crawl or job.spider) == self.crawl)
             and (not self.nodes or job.node in self.nodes)
             and (self.since is None or seen_at is None or seen_at >= self.since)
         )

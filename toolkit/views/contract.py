@@ -65,6 +65,7 @@ def job_object(job: Job, *, log: Sequence[str] | None = None) -> dict[str, Any]:
         "memory_mb": job.memory_mb,
         "cancel_requested_at": time_text(job.cancel_requested_at),
         "scheduled_by": job.scheduled_by,
+        "crawl": job.crawl,
         "log": None if log is None else list(log),
     }
 
