@@ -48,7 +48,8 @@ def connect(url: Secret) -> redis.Redis:
 class RedisDoor:
     """One Redis as the store's rooms see it: commands and scripts in, plain values out, one kind of error.
 
-    No connection or answer is waited for longer than `patience_s` seconds, nor than the URL says. Safe between threads. A connection that broke is made anew by the next call.
+    No connection or answer is waited for longer than `patience_s` seconds, nor than the URL says. Safe
+    between threads. A connection that broke is made anew by the next call.
 
     Raises:
         ConfigurationError: the URL cannot be understood, or names TLS files that cannot be used.
