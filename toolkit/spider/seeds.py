@@ -95,8 +95,8 @@ def request_of_seed(spider: Spider, data: bytes) -> Request:
 
 def _check(name: str, value: object) -> None:
     if name not in SEED_FIELDS:
-        known = ", ".join(SEED_FIELDS)
-        raise ValueError(f"the seed has an unknown field {name!r}{did_you_mean(name, SEED_FIELDS)}; known are {known}")
+        hint = did_you_mean(name, SEED_FIELDS) or f"; known are {', '.join(SEED_FIELDS)}"
+        raise ValueError(f"the seed has an unknown field {name!r}{hint}")
     kinds, words = SEED_FIELDS[name]
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise ValueError(f"the seed's {name} is {words}, not {type(value).__name__}")
