@@ -120,6 +120,15 @@ def test_what_redis_forgot_may_be_fetched_again() -> None:
     assert (verdict.refetched, verdict.refetched_at_most) == (3, 3)
 
 
+def test_only_a_seed_may_be_there_twice_where_redis_forgot_that_it_was_taken() -> None:
+    rolled_back = Hit(FaultKind.REDIS_OLDER, 103.2, 103.3, rolled_back_to=100.5)
+    twice = replace(GOOD, graph=Graph(pages=3, roots=1), items=(*GOOD.items, GOOD.items[0]), hits=(rolled_back,))
+    verdict = judge(twice)
+    assert (verdict.broken, verdict.items_twice, verdict.seeds_twice) == ([], 0, 1)
+    assert judge(replace(twice, graph=GRAPH)).items_twice == 1
+    assert judge(replace(twice, hits=())).items_twice == 1
+
+
 @pytest.mark.parametrize(
     "life",
     [

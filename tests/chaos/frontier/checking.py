@@ -91,6 +91,11 @@ class Evidence:
     """So long after the last page and the last fault all have ended."""
     last_page_at: float
 
+    @property
+    def has_rollback(self) -> bool:
+        """Return whether Redis came back older."""
+        return any(hit.rolled_back_to is not None for hit in self.hits)
+
 
 @dataclass(slots=True)
 class Verdict:
@@ -102,6 +107,8 @@ class Verdict:
     items_missing: int = 0
     items_twice: int = 0
     items_wrong: int = 0
+    seeds_twice: int = 0
+    """Items of seeds twice since Redis had forgotten that they were taken: a seed has no name before that."""
     refetched: int = 0
     refetched_at_most: int = 0
     refetched_unexplained: int = 0
@@ -141,6 +148,9 @@ def _check_items(evidence: Evidence, verdict: Verdict) -> None:
     brought = Counter(item.page for item in evidence.items)
     missing = [page for page in range(graph.pages) if page not in brought]
     twice = [page for page, times in brought.items() if times > 1]
+    if evidence.has_rollback:
+        verdict.seeds_twice = sum(page < graph.roots for page in twice)
+        twice = [page for page in twice if page >= graph.roots]
     wrong = [item.page for item in evidence.items if item.links != tuple(graph.links(item.page))]
     verdict.items_missing, verdict.items_twice, verdict.items_wrong = len(missing), len(twice), len(wrong)
     _tell(verdict, "without an item", missing)

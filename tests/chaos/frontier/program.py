@@ -66,6 +66,7 @@ def last_line(verdict: Verdict, *, sizes: Sizes, run: Run, errors: int) -> str:
             "refetched_at_most": verdict.refetched_at_most,
             "refetched_unexplained": verdict.refetched_unexplained,
             "items_wrong": verdict.items_wrong,
+            "seeds_twice": verdict.seeds_twice,
             "dead": verdict.dead,
             "ended_within_s": None if ended_within_s is None else round(ended_within_s, 2),
             "mode": sizes.mode.value,
