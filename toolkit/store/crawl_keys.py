@@ -4,7 +4,7 @@
 
 | key | type | holds |
 |---|---|---|
-| `<requests>` | sorted set or list | the pending entries |
+| `<requests>` | sorted set | the pending entries, whatever their order |
 | `<seen>` | set | with `set`: the fingerprints, as scrapy-redis keeps them |
 | `<seen>:<epoch>:<n>` | set | with `packed`: integers, one of many such sets |
 | `<seen>:<epoch>:b<g>:<n>` | string | with `bloom`: a shard of generation g |
@@ -21,7 +21,7 @@
 | `<requests>:controls` | string | what operators wish (JSON) |
 | `<requests>:limits` | hash | domain → how many a second, how many at once |
 | `<requests>:due` | sorted set | domain with waiting entries → when the next may go, in milliseconds |
-| `<requests>:domain:<domain>` | sorted set or list | the entries that wait for their domain's turn |
+| `<requests>:domain:<domain>` | sorted set | the entries that wait for their domain's turn |
 | `<requests>:budgets` | hash | domain → tokens and since when; `#` and domain → how many are in flight |
 | `<requests>:rate` | hash | `p` or `i` and tens of seconds → pages or items |
 | `<requests>:drains` | hash | sink → the last item of the stream that it has |

@@ -32,7 +32,8 @@ class Frontier(Protocol):
     def join(self, worker: WorkerName, *, ttl_s: float, flush: bool = False, is_new_life: bool = True) -> Joined:
         """Take part in the crawl, under a lease of `ttl_s` seconds and a token greater than any before it.
 
-        With `flush` a worker that finds no other alive begins with an empty frontier and seen set; seeds stay. A worker
+        With `flush` a worker that finds no other alive begins with an empty frontier and seen set, also in the place of
+        scrapy-redis'; seeds stay. A worker
         that joins again after `LAPSED` says `is_new_life=False`: it brings back nothing and runs no `start()` anew
         unless the part is free.
 
@@ -61,8 +62,8 @@ class Frontier(Protocol):
     def rejoin(self, worker: WorkerName, token: int, *, number: int, ttl_s: float, taken: Sequence[Taken]) -> int:
         """After `ROLLED_BACK`: go on under a new token, and keep entries that the older Redis has elsewhere or not.
 
-        Each of `taken` is in the worker's hands afterwards and nowhere else that can be seen in one step, and its
-        fingerprint is in the seen set. `number` is that of the last commit before; the next has one more. Return the
+        Each of `taken` is in the worker's hands afterwards, unless another holds it by now, or whoever pushed it will
+        push it again; ask `held`. Its fingerprint is in the seen set. `number` is that of the last commit before; the next has one more. Return the
         new token.
         """
 
@@ -140,7 +141,7 @@ class Crawls(Protocol):
     def clear(self, crawl: CrawlId, *, force: bool = False, keep_seen: bool = False, keep_items: bool = True) -> None:
         """Remove the crawl's entries, seeds, seen set, and all else that is known of it.
 
-        Workers that live although it was forced find that Redis has forgotten them, and end with what they hold lost.
+        Workers that live although it was forced find their lease over; what they hold is dropped.
 
         Raises:
             RefusedError: workers live, and it was not forced.

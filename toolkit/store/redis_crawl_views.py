@@ -44,7 +44,6 @@ class RedisCrawlViews:
     def view(self, plan: CrawlPlan) -> CrawlView:
         """Return all that is known of one crawl; two round trips."""
         keys = FrontierKeys(plan.keys)
-        is_sorted = plan.order is QueueOrder.PRIORITY
         first = self._door.ask_together_for_bytes(
             ("TIME",),
             ("HGETALL", keys.state),
@@ -63,23 +62,22 @@ class RedisCrawlViews:
         )
         time, state, leases, standings, kind, suspects, dead, blocked, controls, limits, rate, due, *types = first
         live = [(WorkerName(name.decode()), float(score)) for name, score in pairs(leases)]
-        is_ours = not kind.startswith((b"zset", b"list")) or kind == (b"zset" if is_sorted else b"list")
-        count = "ZCARD" if is_sorted else "LLEN"
+        is_ours = bool(state) and kind in {b"zset", b"none"}
         second = self._door.ask_together_for_bytes(
-            (count, keys.requests) if is_ours else ("EXISTS", keys.requests),
+            ("ZCARD", keys.requests) if is_ours else ("EXISTS", keys.requests),
             (_COUNT[plan.seeds], keys.seeds) if types[0].decode() == plan.seeds else ("ECHO", "0"),
             ("XLEN" if plan.items is ItemsKind.STREAM else "LLEN", keys.items)
             if types[1].decode() == plan.items
             else ("ECHO", "0"),
             *(("HLEN", keys.hands(name)) for name, _ in live),
-            *((count, keys.domain(domain.decode())) for domain in due),
+            *(("ZCARD", keys.domain(domain.decode())) for domain in due),
         )
         queued, seeds, items, *rest = (int(each) for each in second)
         known = {name.decode(): value.decode("utf-8", "replace") for name, value in state_pairs(state)}
         now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
         in_hands = rest[: len(live)]
         parked = _whole(known, "parked")
-        sample = list(self._sample(plan, keys)) if is_ours else []
+        sample = list(self._sample(keys)) if is_ours else []
         domains = Counter(host_of(entry.body) for entry in sample)
         domains.update({domain.decode(): number for domain, number in zip(due, rest[len(live) :], strict=True)})
         pages, delivered = _rates(rate, now_ms, _whole(known, "created_ms"))
@@ -106,7 +104,9 @@ class RedisCrawlViews:
             controls=read_controls(controls),
             limits=tuple(read_limit(d.decode(), text.decode()) for d, text in sorted(state_pairs(limits))),
             domains=dict(domains.most_common(_DOMAINS)),
-            is_over=known.get("start") == "!" and not (queued or parked or suspects or seeds or sum(in_hands)),
+            is_over=known.get("start") == "!"
+            and not (queued or parked or suspects or seeds or sum(in_hands))
+            and not any("M" in marks for marks in _marks(live, standings)),
             needs_migration=_foreign(known, kind.decode(), plan),
         )
 
@@ -153,32 +153,20 @@ class RedisCrawlViews:
             if len(found) < SAMPLE:
                 return
 
-    def _sample(self, plan: CrawlPlan, keys: FrontierKeys) -> Iterator[Leased]:
-        if plan.order is QueueOrder.PRIORITY:
-            ends = self._door.ask_together_for_bytes(
-                ("ZRANGE", keys.requests, 0, SAMPLE - 1, "WITHSCORES"),
-                ("ZRANGE", keys.requests, -SAMPLE, -1, "WITHSCORES"),
-            )
-            found = {member: score for end in ends for member, score in pairs(end)}
-        else:
-            ends = self._door.ask_together_for_bytes(
-                ("LRANGE", keys.requests, 0, SAMPLE - 1), ("LRANGE", keys.requests, -SAMPLE, -1)
-            )
-            found = {member: b"0" for end in ends for member in end}
+    def _sample(self, keys: FrontierKeys) -> Iterator[Leased]:
+        ends = self._door.ask_together_for_bytes(
+            ("ZRANGE", keys.requests, 0, SAMPLE - 1, "WITHSCORES"),
+            ("ZRANGE", keys.requests, -SAMPLE, -1, "WITHSCORES"),
+        )
+        found = {member: score for end in ends for member, score in pairs(end)}
         return (read_member(member, score) for member, score in found.items())
 
     def _line(self, key: str, order: QueueOrder, step: int, *, shelf: Shelf = Shelf.PENDING) -> Iterator[EntryView]:
-        at = 0
+        """Return the entries of a sorted set, in the order of taking."""
+        reading, at = "ZREVRANGE" if order is QueueOrder.LIFO else "ZRANGE", 0
         while True:
-            if order is QueueOrder.PRIORITY:
-                (part,) = self._door.ask_together_for_bytes(("ZRANGE", key, at, at + step - 1, "WITHSCORES"))
-                found = pairs(part)
-            elif order is QueueOrder.LIFO:
-                (part,) = self._door.ask_together_for_bytes(("LRANGE", key, at, at + step - 1))
-                found = [(member, b"0") for member in part]
-            else:
-                (part,) = self._door.ask_together_for_bytes(("LRANGE", key, -at - step, -at - 1))
-                found = [(member, b"0") for member in reversed(part)]
+            (part,) = self._door.ask_together_for_bytes((reading, key, at, at + step - 1, "WITHSCORES"))
+            found = pairs(part)
             for member, score in found:
                 leased = read_member(member, score)
                 yield EntryView(leased, shelf, came_at(leased))
@@ -242,6 +230,11 @@ def _workers(
             )
         )
     return tuple(sorted(found, key=lambda worker: worker.name))
+
+
+def _marks(live: Sequence[tuple[WorkerName, float]], standings: Any) -> list[str]:
+    names = {name for name, _ in live}
+    return [read_standing(text.decode())[4] for name, text in state_pairs(standings) if name.decode() in names]
 
 
 def _rates(rate: Any, now_ms: int, created_ms: int) -> tuple[float | None, float | None]:

@@ -33,6 +33,7 @@ from toolkit.store.wire_crawls import (
     read_controls,
     read_limit,
     read_plan,
+    score_of,
     write_controls,
     write_limit,
 )
@@ -71,7 +72,8 @@ class RedisCrawls:
 
     def peek(self, crawl: CrawlId, shelf: Shelf, *, limit: int) -> Sequence[EntryView]:
         """See `Crawls.peek`."""
-        return list(islice(self._views.shelf(self._known(crawl), shelf, step=min(limit, 500)), limit))
+        plan = self.plan(crawl)
+        return [] if plan is None else list(islice(self._views.shelf(plan, shelf, step=min(limit, 500)), limit))
 
     def entries(self, crawl: CrawlId) -> Iterator[EntryView]:
         """See `Crawls.entries`."""
@@ -163,9 +165,10 @@ class RedisCrawls:
         keys = FrontierKeys(plan.keys)
         marks = ["1" if mark else "0" for mark in (force, keep_seen, keep_items)]
         live = self._door.run("crawl_clear", keys=[*keys.all, keys.drains], args=[crawl, *marks])
-        if live >= 0:
+        if live:
+            names = ", ".join(sorted(live)[:3]) + (f" and {len(live) - 3} more" if len(live) > 3 else "")
             raise RefusedError(
-                f"{live} worker(s) of the crawl {crawl} live; clearing would take the work out of their hands",
+                f"workers of the crawl {crawl} live ({names}); clearing would take the work out of their hands",
                 hint=f"cancel its jobs first (crawlctl crawls show {crawl}), or --force",
             )
         sweep(self._door, keys.all)
@@ -183,7 +186,7 @@ class RedisCrawls:
 
         def written(push: Push) -> list[Argument]:
             form, root = form_of(push.fingerprint, plan.seen) if push.fingerprint else (b"", 0)
-            return ["new", push.body, -push.priority, "", push.filter.value, form, root]
+            return ["new", push.body, score_of(push.priority), "", push.filter.value, form, root]
 
         return self._bring(plan, map(written, pushes))
 

@@ -31,6 +31,7 @@ from toolkit.store.wire_crawls import (
     read_controls,
     read_member,
     read_standing,
+    score_of,
     write_limit,
     write_plan,
 )
@@ -178,7 +179,7 @@ def commit_arguments(commit: Commit, kind: SeenKind) -> list[Argument]:
     ]
     for push in commit.pushes:
         form, root = form_of(push.fingerprint, kind) if push.fingerprint else (b"", 0)
-        args += (push.filter.value, -push.priority, form, root, push.body)
+        args += (push.filter.value, score_of(push.priority), form, root, push.body)
     for done in commit.done:
         args += (done.entry, done.disposition.value, done.why, len(done.items), *done.items)
     args += commit.loose_items

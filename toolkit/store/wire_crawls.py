@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from hashlib import sha1
 from typing import Any
 
 from toolkit.model.crawls import (
@@ -30,6 +31,7 @@ SEED = 128
 ID_BYTES = 8
 _ROOTS = 1024
 _SHARD_BITS = 8_388_608
+_EXACT, _GREATEST = 2**53, 2**1000
 _PLACE = re.compile(rb"://([A-Za-z0-9.\-_:@\[\]%+~!$&'()*,;=]+)")
 
 
@@ -123,11 +125,21 @@ def read_limit(domain: str, text: str) -> DomainLimit:
 
 
 def form_of(fingerprint: bytes, kind: SeenKind) -> tuple[bytes | str | int, int]:
-    """Return a fingerprint of 20 bytes as the scripts want it for a kind of seen set, and its root (packed only)."""
+    """Return a fingerprint as the scripts want it for a kind of seen set, and its root (packed only).
+
+    A fingerprinter of one's own may make it of any length, and with few bits that differ: so it is hashed once more.
+    """
+    if kind is SeenKind.SET:
+        return fingerprint.hex(), 0
+    even = sha1(fingerprint, usedforsecurity=False).digest()
     if kind is SeenKind.PACKED:
-        root = ((fingerprint[0] << 8) | fingerprint[1]) % _ROOTS
-        return int.from_bytes(fingerprint[4:12], "big") >> 1, root
-    return (fingerprint.hex() if kind is SeenKind.SET else fingerprint), 0
+        return int.from_bytes(even[4:12], "big") >> 1, int.from_bytes(even[:2], "big") % _ROOTS
+    return even, 0
+
+
+def score_of(priority: int) -> int | str:
+    """Return the score of a request's priority: the greatest first. Redis keeps scores as floats."""
+    return -priority if -_EXACT < priority < _EXACT else f"{-max(-_GREATEST, min(_GREATEST, priority)):.17g}"
 
 
 def member_of(leased: Leased) -> bytes:

@@ -22,18 +22,15 @@ for at = 11, #ARGV, 7 do
   if is_wanted then
     count = count + 1
     if shelf == "new" then
-      wait_in_line(score, struct.pack(">I8", next_number()) .. "\0" .. member, false)
+      wait_in_line(score, struct.pack(">I8", next_number()) .. "\0" .. member)
     elseif shelf == "suspect" then
       redis.call("ZADD", suspects, score, member)
     elseif shelf == "dead" then
       bury(score, member, why)
     elseif shelf == "blocked" then
       redis.call("HSET", blocked, string.sub(member, 1, 8), score .. " " .. member)
-    elseif st.order == "priority" then
-      redis.call("ZADD", queue, score, member)
     else
-      -- They come as they would be taken, the next one first.
-      redis.call(st.order == "fifo" and "LPUSH" or "RPUSH", queue, member)
+      wait_in_line(score, member)
     end
   end
 end

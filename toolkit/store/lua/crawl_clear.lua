@@ -1,11 +1,11 @@
 -- Remove a crawl: its entries, its seen set, and what is known of it; live workers forbid it unless it is forced.
 -- KEYS: the crawl's, then drains
 -- ARGV: crawl, force ("1"), keep seen ("1"), keep items ("1")
--- RETURNS: how many live workers forbid it, or -1 when it was done
+-- RETURNS: the live workers that forbid it; none when it was done
 -- INCLUDES: crawl_rules
 local crawl, keeps_seen = ARGV[1], ARGV[3] == "1"
-local live = redis.call("ZCOUNT", workers, "(" .. now_ms, "+inf")
-if live > 0 and ARGV[2] ~= "1" then
+local live = redis.call("ZRANGEBYSCORE", workers, "(" .. now_ms, "+inf")
+if #live > 0 and ARGV[2] ~= "1" then
   return live
 end
 load_state()
@@ -38,4 +38,4 @@ else
   redis.call("UNLINK", state, seen)
   redis.call("HDEL", registry, crawl)
 end
-return -1
+return {}

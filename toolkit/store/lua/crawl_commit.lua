@@ -23,10 +23,21 @@ if not load_state() then
   return { "rolled_back", -1 }
 end
 if number <= standing.number then
+  redis.call("ZADD", workers, now_ms + ttl_ms, worker)
   return { "repeated", number }
 end
 if number > standing.number + 1 then
   return { "rolled_back", standing.number }
+end
+
+-- Nothing is begun that a key of another type would break off in the middle.
+local function is_type(key, wanted)
+  local found = redis.call("TYPE", key).ok
+  return found == "none" or found == wanted
+end
+local is_sound = is_type(queue, "zset") and (st.seen ~= "set" or is_type(seen, "set"))
+if not is_sound or not is_type(items, st.items_kind) then
+  return redis.error_reply("WRONGTYPE a key of the crawl is of another type")
 end
 
 local at = 12
@@ -56,7 +67,7 @@ for i = 0, n_pushes - 1 do
     is_new(form, root)
   end
   if is_wanted then
-    wait_in_line(score, struct.pack(">I8", next_number()) .. "\0" .. body, false)
+    wait_in_line(score, struct.pack(">I8", next_number()) .. "\0" .. body)
   else
     duplicates[#duplicates + 1] = i
   end
@@ -71,7 +82,6 @@ local function deliver(key, body)
   end
 end
 
-local back = {}
 for _ = 1, n_ends do
   local entry, disposition, why, count = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
   at = at + 4
@@ -94,7 +104,11 @@ for _ = 1, n_ends do
     local score, member = split_held(held)
     free_slot(member)
     if disposition == "b" then
-      back[#back + 1] = { score, member }
+      if string.byte(member, 9) % SEED >= 2 then
+        redis.call("ZADD", suspects, score, member)
+      else
+        wait_in_line(score, member)
+      end
     elseif disposition == "x" then
       bury(score, member, why)
     else
@@ -103,15 +117,8 @@ for _ = 1, n_ends do
   end
   at = at + count
 end
-for _, each in ipairs(in_order_of_return(back)) do
-  if string.byte(each[2], 9) % SEED >= 2 then
-    redis.call("ZADD", suspects, each[1], each[2])
-  else
-    wait_in_line(each[1], each[2], true)
-  end
-end
 for i = 0, n_loose - 1 do
-  deliver(string.format("%s.%.0f.%d", token, number, i), ARGV[at + i])
+  deliver(string.format("%s.%.0f-%d", token, number, i), ARGV[at + i])
 end
 
 if string.find(marks, "C", 1, true) then
@@ -122,7 +129,6 @@ if string.find(marks, "C", 1, true) then
 end
 redis.call("ZADD", workers, now_ms + ttl_ms, worker)
 reclaim_lapsed(worker)
-set_standing(worker, token, number, standing.pages + n_acknowledged, string.find(marks, "M", 1, true) and "M" or "-")
 
 local start = "done"
 if string.find(marks, "E", 1, true) and (st.start == worker or st.start == "") then
@@ -148,32 +154,37 @@ if known.is_paused then
 end
 local asked = want
 
--- A suspect runs alone: the worker that shall have it first lets go of all else.
-if st.suspect ~= "" and redis.call("HEXISTS", hands .. st.suspect_of, st.suspect) == 0 then
-  st.suspect_of, st.suspect = "", ""
-end
-if st.suspect_of == worker and st.suspect ~= "" then
+local n_workers = redis.call("ZCARD", workers)
+local waiting = redis.call("ZCARD", queue) + st.parked
+
+-- A suspect runs alone. One worker lets go of all else for it; who has nothing at all may have one at once.
+local is_alone = string.find(standing.marks, "A", 1, true) and redis.call("HLEN", own_hands) > 0
+if is_alone then
   want = 0
-elseif asked > 0 and redis.call("ZCARD", suspects) > 0 and st.suspect == "" then
-  local is_free = redis.call("HLEN", own_hands) == 0
-  if is_free then
-    local found = redis.call("ZPOPMIN", suspects, 1)
-    st.suspect_of, st.suspect = worker, string.sub(found[1], 1, 8)
-    lease(found[2], found[1])
-    want = 0
-  elseif st.suspect_of == "" or not redis.call("ZSCORE", workers, st.suspect_of) then
+elseif asked > 0 and redis.call("ZCARD", suspects) > 0 then
+  if st.suspect_of ~= "" and not redis.call("ZSCORE", workers, st.suspect_of) then
+    st.suspect_of = ""
+  end
+  if st.suspect_of == "" and waiting > 0 then
     st.suspect_of = worker
   end
-  if st.suspect_of == worker then
+  local is_meant = st.suspect_of == worker
+  if redis.call("HLEN", own_hands) == 0 and (is_meant or waiting == 0) then
+    local found = redis.call("ZPOPMIN", suspects, 1)
+    lease(found[2], found[1])
+    is_alone = true
+  end
+  if is_meant or is_alone then
     want = 0
   end
-elseif st.suspect_of == worker and st.suspect == "" then
+elseif st.suspect_of == worker then
   st.suspect_of = ""
 end
+local kept_marks = (string.find(marks, "M", 1, true) and "M" or "") .. (is_alone and "A" or "")
+set_standing(worker, token, number, standing.pages + n_acknowledged, kept_marks == "" and "-" or kept_marks)
 
-local n_workers = redis.call("ZCARD", workers)
-local waiting = length_of(queue) + st.parked
-want = math.min(want, math.max(1, math.ceil(waiting / n_workers)))
+local n_seeds = want > 0 and waiting == 0 and seeds_waiting() or 0
+want = math.min(want, math.max(1, math.ceil((waiting + n_seeds) / n_workers)))
 
 -- How many entries of a domain may go now, and when the next may.
 local function room_of(domain, budget)
@@ -226,7 +237,7 @@ if st.limited == 1 or st.parked > 0 then
         _, again_ms = room_of(domain, budget)
       end
     end
-    if length_of(domains .. domain) == 0 then
+    if redis.call("ZCARD", domains .. domain) == 0 then
       redis.call("ZREM", due, domain)
     elseif count == room or room == 0 then
       redis.call("ZADD", due, now_ms + (again_ms or 1), domain)
@@ -251,8 +262,7 @@ while want > 0 and looked_at < 500 do
       lease(score, member)
       want = want - 1
     elseif redis.call("ZSCORE", due, domain) then
-      -- Behind those of its domain that wait already; they came before it.
-      push_to(domains .. domain, score, member)
+      redis.call("ZADD", domains .. domain, score, member)
       st.parked = st.parked + 1
     else
       local room, again_ms = room_of(domain, budget)
@@ -261,7 +271,7 @@ while want > 0 and looked_at < 500 do
         lease(score, member)
         want = want - 1
       else
-        push_to(domains .. domain, score, member)
+        redis.call("ZADD", domains .. domain, score, member)
         st.parked = st.parked + 1
         redis.call("ZADD", due, now_ms + (again_ms or 1), domain)
       end
@@ -271,21 +281,16 @@ while want > 0 and looked_at < 500 do
 end
 
 -- Seeds become entries once nothing else is there to do.
-if want > 0 and length_of(queue) == 0 then
-  local n_seeds, found = seeds_waiting(), {}
-  local count = math.min(want, math.max(1, math.ceil(n_seeds / n_workers)))
-  if n_seeds > 0 then
-    if st.seeds == "set" then
-      found = redis.call("SPOP", seeds, count)
-    elseif st.seeds == "zset" then
-      for i, value in ipairs(redis.call("ZPOPMAX", seeds, count)) do
-        if i % 2 == 1 then
-          found[#found + 1] = value
-        end
+if want > 0 and n_seeds > 0 then
+  local found = {}
+  if st.seeds == "zset" then
+    for i, value in ipairs(redis.call("ZPOPMAX", seeds, want)) do
+      if i % 2 == 1 then
+        found[#found + 1] = value
       end
-    else
-      found = redis.call("LPOP", seeds, count)
     end
+  else
+    found = redis.call(st.seeds == "set" and "SPOP" or "LPOP", seeds, want)
   end
   for _, body in ipairs(found) do
     lease("0", struct.pack(">I8", next_number()) .. string.char(SEED) .. body)

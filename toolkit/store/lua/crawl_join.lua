@@ -101,10 +101,14 @@ for name, key in pairs({ seeds = seeds, items_kind = items }) do
 end
 st.max_deaths = tonumber(ARGV[12])
 
-if is_new_life and is_first and is_empty then
+local is_same_run = ARGV[15] ~= "" and st.run == ARGV[15]
+if is_new_life and is_first and is_empty and not (is_same_run and st.start == "!") then
   -- A new run of the crawl: start() goes again, and may bring again what it brought before.
   st.start = ""
   redis.call("UNLINK", starts)
+end
+if ARGV[15] ~= "" then
+  st.run = ARGV[15]
 end
 if redis.call("EXISTS", limits) == 0 and #ARGV > 15 then
   for at = 16, #ARGV, 2 do

@@ -26,6 +26,6 @@ if not is_over or persists or redis.call("ZCARD", workers) > 0 then
   return 0
 end
 redis.call("RPUSH", garbage, cjson.encode({ seen, st.seen_epoch, st.seen, st.seen_level, st.seen_split, st.bloom }))
-redis.call("UNLINK", queue, seen, state, suspects, starts, due, budgets, rate)
+redis.call("UNLINK", queue, seen, state, suspects, starts, controls, limits, due, budgets, rate)
 keep_standings_for_a_day()
 return 1

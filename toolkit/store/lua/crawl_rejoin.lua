@@ -6,7 +6,8 @@
 -- INCLUDES: crawl_seen
 local worker, number, ttl_ms, crawl = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 
-if not load_state() then
+local is_blank = not load_state()
+if is_blank then
   st.order, st.seen, st.seeds, st.items_kind, st.fingerprints = ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]
   st.max_deaths, st.bloom_cap, st.bloom_bits = tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[14])
   st.created_ms = now_ms
@@ -22,36 +23,48 @@ local function is_in_other_hands(entry)
   return false
 end
 
-local function remove_from(key, member)
-  if st.order == "priority" then
-    return redis.call("ZREM", key, member)
-  end
-  return redis.call("LREM", key, 1, member)
-end
-
 local function remove_where_it_waits(member)
   for more = 0, 1 do
     local each = with_deaths(member, string.byte(member, 9) % SEED + more)
     local domain = host_of(each)
-    if remove_from(queue, each) > 0 or redis.call("ZREM", suspects, each) > 0 then
-      return
+    if redis.call("ZREM", queue, each) > 0 or redis.call("ZREM", suspects, each) > 0 then
+      return true
     end
-    if redis.call("ZSCORE", due, domain) and remove_from(domains .. domain, each) > 0 then
+    if redis.call("ZSCORE", due, domain) and redis.call("ZREM", domains .. domain, each) > 0 then
       st.parked = st.parked - 1
-      return
+      return true
     end
+  end
+  return false
+end
+
+-- The same seed may lie where it was taken from again: it is one and the same.
+local function remove_seed(member)
+  local value = string.sub(member, 10)
+  if st.seeds == "set" then
+    redis.call("SREM", seeds, value)
+  elseif st.seeds == "zset" then
+    redis.call("ZREM", seeds, value)
+  else
+    redis.call("LREM", seeds, 1, value)
   end
 end
 
 for at = 15, #ARGV, 4 do
   local member, score, form, root = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local entry = string.sub(member, 1, 8)
+  local is_new_here = form ~= "" and is_new(form, root)
   if redis.call("HEXISTS", hands .. worker, entry) == 0 and not is_in_other_hands(entry) then
-    remove_where_it_waits(member)
-    redis.call("HSET", hands .. worker, entry, score .. " " .. member)
-  end
-  if form ~= "" then
-    is_new(form, root)
+    -- What this Redis has never heard of was pushed after the time it is from. Unless its push came again already, or
+    -- would not be held back by the seen set, it is kept; else who pushed it, or does its page again, brings it.
+    local is_seed = string.byte(member, 9) >= SEED
+    local was_waiting = remove_where_it_waits(member)
+    if is_seed and not was_waiting then
+      remove_seed(member)
+    end
+    if was_waiting or is_new_here or is_seed or is_blank then
+      redis.call("HSET", hands .. worker, entry, score .. " " .. member)
+    end
   end
 end
 

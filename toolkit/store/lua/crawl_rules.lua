@@ -20,7 +20,7 @@ local NUMBERS = {
   "limited", "max_deaths", "hungry_ms", "bloom_cap", "bloom_bits",
 }
 local TEXTS = {
-  "order", "seen", "seeds", "items_kind", "start", "suspect_of", "suspect", "crawl", "hungry", "seen_epoch", "bloom",
+  "order", "seen", "seeds", "items_kind", "start", "suspect_of", "crawl", "run", "hungry", "seen_epoch", "bloom",
   "fingerprints",
 }
 local st, loaded = {}, false
@@ -92,51 +92,25 @@ local function budget_of(domain)
   return known or nil
 end
 
-local function push_to(key, score, member)
-  if st.order == "priority" then
-    redis.call("ZADD", key, score, member)
-  else
-    redis.call("LPUSH", key, member)
-  end
-end
-
-local function put_back_to(key, score, member)
-  if st.order == "fifo" then
-    redis.call("RPUSH", key, member)
-  else
-    push_to(key, score, member)
-  end
-end
-
 local function pop_from(key, count)
-  if st.order == "priority" then
-    return redis.call("ZPOPMIN", key, count)
-  end
-  local found, both = redis.call(st.order == "fifo" and "RPOP" or "LPOP", key, count) or {}, {}
-  for i, member in ipairs(found) do
-    both[2 * i - 1] = member
-    both[2 * i] = "0"
-  end
-  return both
+  return redis.call(st.order == "lifo" and "ZPOPMAX" or "ZPOPMIN", key, count)
 end
 
-local function length_of(key)
-  return redis.call(st.order == "priority" and "ZCARD" or "LLEN", key)
-end
-
--- Put an entry where it waits: the queue, or with a budget that of its domain.
-local function wait_in_line(score, member, is_back)
-  local put = is_back and put_back_to or push_to
+-- Put an entry where it waits, at its place by score and id: in the queue, or with a budget in that of its domain.
+local function wait_in_line(score, member)
+  if st.order ~= "priority" then
+    score = "0"
+  end
   if st.limited == 1 then
     local domain = host_of(member)
     if budget_of(domain) or redis.call("ZSCORE", due, domain) then
-      put(domains .. domain, score, member)
+      redis.call("ZADD", domains .. domain, score, member)
       st.parked = st.parked + 1
       redis.call("ZADD", due, "NX", now_ms, domain)
       return
     end
   end
-  put(queue, score, member)
+  redis.call("ZADD", queue, score, member)
 end
 
 -- One slot of the entry's domain is free again.
@@ -153,19 +127,6 @@ local function free_slot(member)
       end
     end
   end
-end
-
--- Of two ends of a list, the one where entries that were taken together must return last is the older one's in a queue
--- and the newer one's in a stack.
-local function in_order_of_return(members)
-  table.sort(members, function(a, b)
-    local one, other = string.sub(a[2], 1, 8), string.sub(b[2], 1, 8)
-    if st.order == "fifo" then
-      return one > other
-    end
-    return one < other
-  end)
-  return members
 end
 
 local function split_held(value)
@@ -186,7 +147,7 @@ end
 
 -- Take a worker's standing away, and put what it held back; each of its entries counts one more death if it died.
 local function reclaim(worker, has_died)
-  local held, back = redis.call("HGETALL", hands .. worker), {}
+  local held = redis.call("HGETALL", hands .. worker)
   for i = 2, #held, 2 do
     local score, member = split_held(held[i])
     free_slot(member)
@@ -197,11 +158,8 @@ local function reclaim(worker, has_died)
     elseif deaths >= 2 then
       redis.call("ZADD", suspects, score, member)
     else
-      back[#back + 1] = { score, member }
+      wait_in_line(score, member)
     end
-  end
-  for _, each in ipairs(in_order_of_return(back)) do
-    wait_in_line(each[1], each[2], true)
   end
   redis.call("DEL", hands .. worker)
   redis.call("ZREM", workers, worker)
@@ -210,12 +168,16 @@ local function reclaim(worker, has_died)
     st.start = ""
   end
   if st.suspect_of == worker then
-    st.suspect_of, st.suspect = "", ""
+    st.suspect_of = ""
+  end
+  if st.hungry == worker then
+    st.hungry = ""
   end
   return #held / 2
 end
 
--- A standing is "<token> <number> <pages> <last commit, ms> <marks>"; marks: L lapsed, M has more, - none.
+-- A standing is "<token> <number> <pages> <last commit, ms> <marks>"; marks: L lapsed, M has more, A alone with a
+-- suspect, - none.
 local function standing_of(worker)
   local text = redis.call("HGET", standings, worker)
   if not text then
@@ -256,7 +218,7 @@ local function seeds_waiting()
 end
 
 local function pending()
-  return length_of(queue) + st.parked + redis.call("ZCARD", suspects)
+  return redis.call("ZCARD", queue) + st.parked + redis.call("ZCARD", suspects)
 end
 
 local function in_all_hands()
