@@ -7,7 +7,7 @@ from collections import Counter
 from urllib.parse import urlsplit
 
 import pytest
-from support.crawl_desk import CrawlDesk, a_plan, a_push
+from support.crawl_desk import CrawlDesk, a_plan, a_push, hand_back
 from support.waiting import wait_until
 
 from toolkit.model.crawls import DomainLimit, Filter, Leased, Push, QueueOrder
@@ -368,3 +368,88 @@ def test_a_push_of_a_limited_domain_is_filtered_as_any(crawl: CrawlDesk) -> None
     push = a_push(write_request({"url": f"http://{SLOW}/"}), filter=Filter.SEEN)
     assert worker.commit(push, push).duplicates == (1,)
     assert crawl.view().pending == 1
+
+
+def test_the_end_of_a_seed_frees_no_place_of_its_domain(crawl: CrawlDesk) -> None:
+    worker = crawl.worker()
+    limit(crawl, SLOW, concurrency=1)
+    worker.commit(*pages(SLOW, 5))
+    worker.take(1)
+    for _ in range(3):
+        crawl.seed(f"http://{SLOW}/seed")
+        seeds = [leased for leased in (*worker.take(5), *worker.take(5)) if leased.is_seed]
+        worker.finish(*seeds)
+    assert worker.take(5) == []
+    assert len(worker.in_hand) == 1
+
+
+def test_a_suspect_takes_its_place_and_frees_it(crawl: CrawlDesk) -> None:
+    worker = crawl.worker()
+    worker.commit(*pages(SLOW, 1))
+    for number in range(2):
+        victim = crawl.worker(f"victim-{number}")
+        victim.take_one()
+        crawl.kill(victim)
+    limit(crawl, SLOW, concurrency=1)
+    for _ in range(3):
+        suspect = worker.take_one()
+        worker.commit(*pages(SLOW, 3))
+        worker.commit(done=hand_back(suspect))
+    other = crawl.worker("w2")
+    for _ in range(4):
+        worker.take(5)
+        other.take(5)
+    in_hands = [*worker.in_hand.values(), *other.in_hand.values()]
+    assert len([leased for leased in in_hands if leased.deaths == 0]) <= 1
+
+
+@pytest.mark.parametrize("how", ["finished", "flushed", "kept"])
+def test_a_budget_that_is_shown_binds_whatever_came_between(crawl: CrawlDesk, how: str) -> None:
+    worker = crawl.worker()
+    limit(crawl, SLOW, concurrency=1)
+    worker.leave(is_finished=how == "finished")
+    again = crawl.stranger("w2")
+    again.join(flush=how == "flushed")
+    again.commit(*pages(SLOW, 5))
+    for _ in range(3):
+        again.take(5)
+    assert len(again.in_hand) == (1 if crawl.view().limits else 5)
+
+
+@pytest.mark.parametrize("order", list(QueueOrder))
+def test_a_budget_set_late_changes_no_order_within_the_domain(crawl: CrawlDesk, order: QueueOrder) -> None:
+    crawl.plan = a_plan(order=order)
+    worker = crawl.worker()
+    worker.commit(*pages(SLOW, 8))
+    limit(crawl, SLOW, concurrency=1)
+    taken = []
+    for _ in range(20):
+        leased = worker.take(5)
+        taken += urls(leased)
+        worker.finish(*leased)
+    expected = [f"http://{SLOW}/{each}" for each in range(8)]
+    assert taken == (expected[::-1] if order == QueueOrder.LIFO else expected)
+
+
+def test_a_generous_budget_puts_nothing_before_what_is_more_urgent(crawl: CrawlDesk) -> None:
+    worker = crawl.worker()
+    limit(crawl, SLOW, concurrency=1000)
+    worker.commit(*pages(SLOW, 50, priority=-10))
+    worker.commit(*pages(FAST, 20, priority=10))
+    taken: list[Leased] = []
+    for _ in range(4):
+        taken += worker.take(10)
+    assert domains(taken)[FAST] >= 15
+
+
+def test_a_generous_budget_of_one_domain_starves_no_other(crawl: CrawlDesk) -> None:
+    worker = crawl.worker()
+    limit(crawl, SLOW, concurrency=1000)
+    limit(crawl, FAST, concurrency=1000)
+    worker.commit(*pages(SLOW, 300))
+    worker.commit(*pages(FAST, 20))
+    worker.commit(*pages("free.example", 20))
+    taken: list[Leased] = []
+    for _ in range(12):
+        taken += worker.take(10)
+    assert min(domains(taken)[FAST], domains(taken)["free.example"]) >= 5

@@ -9,7 +9,17 @@ import pytest
 import redis
 from support.crawl_desk import CrawlDesk, a_plan, a_push, fingerprint_of, texts
 
-from toolkit.model.crawls import CrawlKeys, CrawlPlan, Filter, ItemsKind, QueueOrder, SeedsKind, SeenKind, StartRole
+from toolkit.model.crawls import (
+    CrawlKeys,
+    CrawlPlan,
+    DomainLimit,
+    Filter,
+    ItemsKind,
+    QueueOrder,
+    SeedsKind,
+    SeenKind,
+    StartRole,
+)
 from toolkit.model.errors import RefusedError
 from toolkit.model.names import CrawlId, check_crawl
 
@@ -225,15 +235,40 @@ def test_requests_of_scrapy_redis_are_refused_in_every_order(
     assert crawl.dump() == before
 
 
-@pytest.mark.parametrize("put", [put_zset, put_list])
-def test_requests_of_scrapy_redis_are_not_emptied_by_a_flush(
-    crawl: CrawlDesk, put: Callable[[redis.Redis], None]
-) -> None:
+@pytest.mark.parametrize("put", [put_seeds, put_items])
+def test_a_flush_that_is_refused_empties_nothing(crawl: CrawlDesk, put: Callable[[redis.Redis], None]) -> None:
+    worker = crawl.worker("w1")
+    worker.push("a", filter=Filter.SEEN)
+    worker.leave()
     put(crawl.redis)
     before = crawl.dump()
     with pytest.raises(RefusedError):
-        crawl.stranger().join(flush=True)
+        crawl.stranger("w2").join(flush=True)
     assert crawl.dump() == before
+
+
+def test_a_refused_worker_leaves_a_dead_ones_start_to_others(crawl: CrawlDesk) -> None:
+    dead, sibling = crawl.stranger("w1"), crawl.stranger("w2")
+    dead.join()
+    sibling.join()
+    dead.commit(is_starting=True)
+    crawl.lapse(dead)
+    with pytest.raises(RefusedError):
+        crawl.stranger("w3", plan=a_plan(order=QueueOrder.FIFO)).join()
+    assert sibling.commit().start == StartRole.YOURS
+
+
+def test_a_refused_worker_leaves_what_a_dead_one_held_to_others(crawl: CrawlDesk) -> None:
+    dead, sibling = crawl.workers(2)
+    crawl.crawls.limit(CrawlId("books"), DomainLimit("slow.example", concurrency=1))
+    sibling.push("xx http://slow.example/1")
+    dead.take_one()
+    crawl.lapse(dead)
+    with pytest.raises(RefusedError):
+        crawl.stranger("w3", plan=a_plan(seen=SeenKind.SET, order=QueueOrder.FIFO)).join()
+    answer = sibling.commit()
+    assert (answer.is_over, answer.pending) == (False, 1)
+    assert sibling.work_off() == ["xx http://slow.example/1"]
 
 
 def test_a_dupefilter_of_scrapy_redis_may_be_taken_over(crawl: CrawlDesk) -> None:

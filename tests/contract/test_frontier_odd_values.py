@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from support.crawl_desk import CrawlDesk, a_plan, a_push, acknowledge, fingerprint_of
+from support.crawl_desk import CrawlDesk, a_plan, a_push, acknowledge
 
-from toolkit.model.crawls import Disposition, Done, Filter, ItemsKind, Push, QueueOrder, Shelf
+from toolkit.model.crawls import Disposition, Done, Filter, ItemsKind, QueueOrder, Shelf
 from toolkit.model.names import CrawlId
 
 BOOKS = CrawlId("books")
@@ -142,19 +142,6 @@ def test_no_bytes_of_an_entry_pass_for_another(crawl: CrawlDesk) -> None:
     crawl.kill(worker)
     heir = crawl.worker("heir")
     assert sorted(each.body for each in heir.take(10)) == sorted([b"a", *tricky])
-
-
-def test_fingerprints_that_are_too_short_or_too_long_harm_nobody(crawl: CrawlDesk) -> None:
-    worker = crawl.worker()
-    odd = [b"", b"x", fingerprint_of("a")[:19], fingerprint_of("a") * 3]
-    for print_ in odd:
-        try:
-            answer = worker.send(worker.draft(Push(b"odd", 0, print_, Filter.SEEN), a_push("good")))
-        except (ValueError, TypeError):
-            continue
-        assert answer.refused == 0
-    worker.push("after")
-    assert worker.work_off()[-1] == "after"
 
 
 @pytest.mark.parametrize("ttl_s", [0.0, -5.0, 0.0004, 1e9])

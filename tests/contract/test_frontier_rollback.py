@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.crawl_desk import CrawlDesk, Worker, a_plan, a_push, acknowledge, fingerprint_of, hand_back, texts
 
-from toolkit.model.crawls import EntryId, Filter, Leased, QueueOrder, SeenKind, Taken, Verdict
+from toolkit.model.crawls import Disposition, Done, EntryId, Filter, Leased, QueueOrder, SeenKind, Taken, Verdict
 
 
 def go_on(worker: Worker, *taken: Leased, number: int) -> None:
@@ -158,7 +158,7 @@ def test_a_rejoin_sent_again_changes_nothing_more(crawl: CrawlDesk, worker: Work
     assert worker.commit().is_over
 
 
-def test_a_sibling_that_was_quicker_does_no_harm(crawl: CrawlDesk, worker: Worker) -> None:
+def test_what_a_quicker_sibling_holds_is_done_once(crawl: CrawlDesk, worker: Worker) -> None:
     worker.push("a")
     sibling = crawl.worker("w2")
     dump = crawl.dump()
@@ -168,11 +168,32 @@ def test_a_sibling_that_was_quicker_does_no_harm(crawl: CrawlDesk, worker: Worke
     assert again.entry == leased.entry
     worker.send(worker.draft())
     go_on(worker, leased, number=worker.number)
-    assert leased.entry in held(worker)
-    worker.finish(leased)
-    sibling.finish(again)
+    assert len(held(worker)) + len(held(sibling)) == 1
+    refused = worker.finish(leased, items=[b"x"]).refused + sibling.finish(again, items=[b"x"]).refused
+    assert (refused, crawl.items()) == (1, [b"x"])
     assert worker.commit().is_over
     assert sibling.commit().is_over
+
+
+@pytest.mark.parametrize("shelf", ["dead", "blocked", "less dead"])
+def test_what_a_worker_keeps_is_on_no_other_shelf(crawl: CrawlDesk, worker: Worker, shelf: str) -> None:
+    worker.push("a")
+    if shelf != "less dead":
+        disposition = Disposition.DEAD if shelf == "dead" else Disposition.BLOCKED
+        worker.commit(done=[Done(worker.take_one().entry, disposition)])
+    dump = crawl.dump()
+    if shelf == "less dead":
+        victim = crawl.worker("victim")
+        victim.take_one()
+        crawl.kill(victim)
+    crawl.crawls.requeue(crawl.plan.crawl)
+    crawl.crawls.unblock(crawl.plan.crawl, [])
+    leased = worker.take_one()
+    crawl.restore(dump)
+    worker.send(worker.draft())
+    go_on(worker, leased, number=worker.number)
+    view = crawl.view()
+    assert (view.in_flight, view.pending, view.dead, view.blocked) == (1, 0, 0, 0)
 
 
 def test_what_redis_still_has_in_the_workers_hands_stays_there(crawl: CrawlDesk, worker: Worker) -> None:

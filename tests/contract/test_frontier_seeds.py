@@ -65,7 +65,7 @@ def test_seeds_come_in_the_order_of_their_key(crawl: CrawlDesk, worker: Worker) 
 def test_no_more_seeds_are_taken_than_were_wanted(crawl: CrawlDesk, worker: Worker) -> None:
     put_seeds(crawl, *"abcdef")
     assert worker.take(0) == []
-    assert len(worker.take(2)) == 2
+    assert len(worker.take(2)) == 2, "a worker alone gets what it wants"
     view = crawl.view()
     assert (view.seeds, view.in_flight, view.pending) == (4, 2, 0)
 

@@ -95,27 +95,34 @@ def test_what_one_worker_saw_no_other_brings(crawl: CrawlDesk, plan: CrawlPlan) 
     assert other.push("a", "b", filter=Filter.SEEN).duplicates == (0,)
 
 
-def test_fingerprints_that_share_most_bits_are_told_apart(worker: Worker) -> None:
-    base = bytearray(fingerprint_of("base"))
-    # Every bit of the first 72: the packed kind keeps 73, the Bloom filter hashes from somewhere among all.
-    prints = [bytes(base)]
-    for bit in range(72):
-        flipped = bytearray(base)
-        flipped[bit // 8] ^= 1 << (bit % 8)
-        prints.append(bytes(flipped))
-    answer = worker.commit(*(Push(b"%d" % number, 0, each, Filter.SEEN) for number, each in enumerate(prints)))
-    assert answer.duplicates == ()
-    again = worker.commit(*(Push(b"again", 0, each, Filter.SEEN) for each in prints))
-    assert again.duplicates == tuple(range(73))
+@pytest.mark.parametrize(("kind", "at_most"), [(SeenKind.PACKED, 160 - 73), (SeenKind.SET, 0)])
+def test_fingerprints_are_told_apart_by_as_many_bits_as_are_kept(
+    crawl: CrawlDesk, kind: SeenKind, at_most: int
+) -> None:
+    worker = crawl.worker(plan=a_plan(seen=kind))
+    base = fingerprint_of("base")
+    number = int.from_bytes(base, "big")
+    flipped = [(number ^ 1 << bit).to_bytes(20, "big") for bit in range(160)]
+    pushes = [Push(b"u", 0, each, Filter.SEEN) for each in (base, *flipped)]
+    assert len(worker.commit(*pushes).duplicates) <= at_most
+    assert len(worker.commit(*pushes).duplicates) == 161
 
 
 @pytest.mark.parametrize("fill", [b"\x00", b"\xff", b"\x7f", b"\x80", b"\n", b" "])
 def test_fingerprints_of_odd_bytes_are_kept(worker: Worker, fill: bytes) -> None:
-    odd = [fill * 20, fill * 19 + b"\x01", b"\x01" + fill * 19, fill * 5 + b"\x01\x02" + fill * 13]
-    pushes = [Push(b"x", 0, each, Filter.SEEN) for each in odd]
-    first = worker.commit(*pushes)
-    assert set(first.duplicates) <= {1}  # only its last byte differs, which the packed kind does not keep
-    assert worker.commit(*pushes).duplicates == (0, 1, 2, 3)
+    push = Push(b"x", 0, fill * 20, Filter.SEEN)
+    assert worker.commit(push).duplicates == ()
+    assert worker.commit(push).duplicates == (0,)
+
+
+@pytest.mark.parametrize("length", [1, 3, 8, 16, 19, 21, 32, 64])
+def test_fingerprints_of_any_length_are_told_apart(worker: Worker, length: int) -> None:
+    # A fingerprinter of the user's own may make MD5 or SHA-256; what differs may be at either end.
+    ends = [bytes(length - 1) + bytes([number]) for number in range(50)]
+    begins = [bytes([number]) + b"\x01" * (length - 1) for number in range(50)] if length > 1 else []
+    pushes = [Push(b"x", 0, each, Filter.SEEN) for each in (*ends, *begins)]
+    assert worker.commit(*pushes).duplicates == ()
+    assert len(worker.commit(*pushes).duplicates) == len(pushes)
 
 
 def test_thousands_are_seen_each_once_while_the_set_grows(crawl: CrawlDesk, worker: Worker) -> None:

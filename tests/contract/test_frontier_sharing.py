@@ -6,6 +6,7 @@ import math
 
 import pytest
 from support.crawl_desk import CrawlDesk, Worker
+from support.waiting import wait_until
 
 from toolkit.model.crawls import QueueOrder
 
@@ -86,14 +87,14 @@ def test_a_worker_alone_has_no_hungry_siblings(crawl: CrawlDesk) -> None:
 
 
 @pytest.mark.parametrize("how", ["killed", "left"])
-def test_nobody_is_hungry_any_more_who_is_gone(crawl: CrawlDesk, how: str) -> None:
+def test_nobody_is_hungry_for_long_who_is_gone(crawl: CrawlDesk, how: str) -> None:
     busy, hungry = crawl.workers(2)
     assert hungry.take(8) == []
     if how == "killed":
         crawl.kill(hungry)
     else:
         hungry.leave()
-    assert not busy.commit().is_hungry
+    wait_until(lambda: not busy.commit().is_hungry, deadline_s=3, what="the hungry one to be forgotten")
 
 
 @pytest.mark.parametrize("order", list(QueueOrder))

@@ -109,6 +109,7 @@ class Worker:
         self.token = 0
         self.number = 0
         self.start = StartRole.WAIT
+        self.has_run_start = False
         self.controls = Controls()
         self.in_hand: dict[bytes, Leased] = {}
 
@@ -117,6 +118,7 @@ class Worker:
         joined = self.frontier.join(self.name, ttl_s=self.ttl_s, flush=flush, is_new_life=is_new_life)
         self.token, self.number, self.in_hand = joined.token, 0, {}
         self.start, self.controls = joined.start, joined.controls
+        self.has_run_start = self.has_run_start and not is_new_life
         return joined
 
     def draft(
@@ -129,7 +131,8 @@ class Worker:
         is_starting: bool = False,
         is_cut_off: bool = False,
     ) -> Commit:
-        """Return the next commit; nothing is sent."""
+        """Return the next commit; whoever runs `start()` is at its end unless `is_starting`. Nothing is sent."""
+        is_at_end = self.start == StartRole.YOURS and not is_starting
         return Commit(
             worker=self.name,
             token=self.token,
@@ -142,6 +145,7 @@ class Worker:
             controls_seen=self.controls.version,
             has_more=has_more,
             is_starting=is_starting,
+            start_is_done=self.has_run_start or is_at_end,
             is_cut_off=is_cut_off,
         )
 
@@ -155,6 +159,7 @@ class Worker:
             self.in_hand.update((entry.entry, entry) for entry in answer.leased)
             self.controls = answer.controls or self.controls
             self.start = answer.start
+            self.has_run_start = commit.start_is_done
         return answer
 
     def commit(
