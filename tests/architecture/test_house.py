@@ -193,6 +193,10 @@ def test_nobody_prints_but_the_printer() -> None:
     assert callers == set()
 
 
+# Reads scrapy-redis' pickled requests when a crawl is adopted: with no name resolved, or as the operator said to.
+UNPICKLES = "toolkit/transfer/pickled.py"
+
+
 def test_nobody_evaluates_or_unpickles_what_came_from_outside() -> None:
     shady = re.compile(
         r"^\s*(?:import|from) (?:pickle|marshal|shelve)\b|\b(?:eval|exec)\(|yaml\.(?:load|unsafe_load)\("
@@ -203,4 +207,5 @@ def test_nobody_evaluates_or_unpickles_what_came_from_outside() -> None:
         for number, line in enumerate(text.splitlines(), 1)
         if shady.search(line)
     ]
-    assert found == []
+    assert [each for each in found if not each.startswith(UNPICKLES)] == []
+    assert [each.rpartition(": ")[2] for each in found if each.startswith(UNPICKLES)] == ["import pickle"]

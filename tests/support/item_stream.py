@@ -8,7 +8,7 @@ from typing import cast
 
 from toolkit.model.names import CrawlId
 from toolkit.store.interfaces_crawls import Crawls
-from toolkit.transfer.drain import StreamSource
+from toolkit.transfer.sources import StreamSource
 
 SHOP = CrawlId("shop")
 

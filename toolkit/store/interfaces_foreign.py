@@ -42,6 +42,9 @@ class Foreign(Protocol):
     def members(self, key: str) -> Iterator[bytes]:
         """Return every member of a set, some of them perhaps twice."""
 
+    def fill(self, key: str, kind: str, part: Sequence[Queued]) -> None:
+        """Add to the end of a list, to a set, or to a sorted set with their scores."""
+
     def drop(self, key: str) -> None:
         """Remove a key."""
 

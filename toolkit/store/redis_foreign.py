@@ -12,6 +12,7 @@ from toolkit.store.interfaces_foreign import ListedItems, Queued
 from toolkit.store.wire_crawls import pairs
 
 _LENGTH = {"list": "LLEN", "set": "SCARD", "zset": "ZCARD", "stream": "XLEN"}
+_ADD = {"list": "RPUSH", "set": "SADD", "zset": "ZADD"}
 _MEMBERS_A_STEP = 1_000
 
 
@@ -59,9 +60,8 @@ class RedisForeign:
             commands = [("LTRIM", key, 0, -len(part) - 1)]
             commands += [("LPUSH", kept, *(each.body for each in keep))] if keep else []
         else:
-            scored: list[Argument] = [word for each in keep for word in (f"{each.score:.17g}", each.body)]
             commands = [("ZREM", key, *(each.body for each in part))]
-            commands += [("ZADD", kept, *scored)] if keep else []
+            commands += [("ZADD", kept, *_scored(keep))] if keep else []
         self._door.ask_together(*commands)
 
     def members(self, key: str) -> Iterator[bytes]:
@@ -72,6 +72,11 @@ class RedisForeign:
             yield from part
             if int(cursor) == 0:
                 return
+
+    def fill(self, key: str, kind: str, part: Sequence[Queued]) -> None:
+        """See `Foreign.fill`."""
+        words = _scored(part) if kind == "zset" else [each.body for each in part]
+        self._door.ask(_ADD[kind], key, *words)
 
     def drop(self, key: str) -> None:
         """See `Foreign.drop`."""
@@ -88,3 +93,7 @@ class RedisForeign:
     def close(self) -> None:
         """See `Foreign.close`."""
         self._door.close()
+
+
+def _scored(part: Sequence[Queued]) -> list[Argument]:
+    return [word for each in part for word in (f"{each.score:.17g}", each.body)]

@@ -9,13 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from toolkit.model.errors import DatabaseUnreachableError, StoreUnreachableError, StoreUnreadableError
-from toolkit.model.names import CrawlId
-from toolkit.store.interfaces_crawls import Crawls
 from toolkit.transfer.items import Item
 from toolkit.transfer.sinks import Sink
+from toolkit.transfer.sources import Source
 
 DEFAULT_BATCH = 500
 LOOK_EVERY_S = 0.5
@@ -31,59 +29,6 @@ class Drained:
     """The sink had them already."""
     altered: int = 0
     """Of the new ones: hold something that the sink cannot, and were changed there."""
-
-
-class Source(Protocol):
-    """A crawl's items on their way to one sink."""
-
-    @property
-    def name(self) -> str:
-        """Crawl and Redis."""
-
-    @property
-    def crawl(self) -> CrawlId:
-        """The crawl."""
-
-    def begin(self, sink: str, known: str) -> None:
-        """Go on after what the sink of this identity has: `known` by its own word, and what Redis remembers."""
-
-    def following(self, limit: int) -> Sequence[Item]:
-        """Return the next items; none where there are no more now."""
-
-    def finish(self, items: Sequence[Item]) -> None:
-        """Let go of the items, which the sink has."""
-
-
-class StreamSource:
-    """The items of a stream; they are dropped when the sink has them, unless it `keeps` them."""
-
-    def __init__(self, crawls: Crawls, crawl: CrawlId, *, redis: str, keeps: bool = False, again: bool = False) -> None:
-        self.name = f"{redis} {crawl}"
-        self.crawl = crawl
-        self._crawls = crawls
-        self._keeps = keeps
-        self._again = again
-        self._sink = ""
-        self._after = ""
-
-    def begin(self, sink: str, known: str) -> None:
-        """Go on after the last item that the sink has; with `again`, at the first that is still there."""
-        self._sink = sink
-        remembered = "" if self._again else self._crawls.drained(self.crawl, sink)
-        self._after = max(known, remembered, key=_place)
-        if self._after != remembered and not self._again:
-            # The drain before was ended between writing and saying so.
-            self._crawls.drop_items(self.crawl, sink, through=self._after, keep=self._keeps)
-
-    def following(self, limit: int) -> Sequence[Item]:
-        """Return the items after the last that was finished."""
-        found = self._crawls.items(self.crawl, after=self._after, limit=limit)
-        return [Item(place, key, body) for place, key, body in found]
-
-    def finish(self, items: Sequence[Item]) -> None:
-        """Remember the last one, and drop all through it."""
-        self._crawls.drop_items(self.crawl, self._sink, through=items[-1].id, keep=self._keeps)
-        self._after = items[-1].id
 
 
 def drain(source: Source, sink: Sink, *, batch: int = DEFAULT_BATCH) -> Iterator[Drained]:
@@ -149,9 +94,3 @@ def _moved(source: Source, sink: Sink, items: Sequence[Item], done: Drained) -> 
     return replace(
         done, new=done.new + written.new, known=done.known + written.known, altered=done.altered + written.altered
     )
-
-
-def _place(stream_id: str) -> tuple[int, int]:
-    """Return a stream's id as what orders it; an empty one stands before all."""
-    ms, _, number = stream_id.partition("-")
-    return (int(ms), int(number or 0)) if ms.isdecimal() else (-1, 0)

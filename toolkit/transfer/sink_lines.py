@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 from toolkit.model.errors import ConfigurationError, RefusedError
 from toolkit.model.names import CrawlId
 from toolkit.transfer.address import Place
+from toolkit.transfer.files import write_atomically
 from toolkit.transfer.items import Item, Written, line_of
 
 POSITION_SUFFIX = ".position"
@@ -177,36 +177,6 @@ class StandardOutput:
 
     def close(self) -> None:
         """Leave standard output open for others."""
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file whole: whoever reads it finds the old content or the new, also after the machine lost power.
-
-    Raises:
-        OSError: it could not be written; the old content is there as before.
-
-    """
-    file, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(file, "wb") as opened:
-            opened.write(content)
-            opened.flush()
-            os.fsync(opened.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the disk keep what was renamed within a folder."""
-    opened = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _append(file: int, content: bytes, *, at: int) -> None:
