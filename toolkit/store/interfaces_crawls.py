@@ -63,8 +63,8 @@ class Frontier(Protocol):
         """After `ROLLED_BACK`: go on under a new token, and keep entries that the older Redis has elsewhere or not.
 
         Each of `taken` is in the worker's hands afterwards, unless another holds it by now, or whoever pushed it will
-        push it again; ask `held`. Its fingerprint is in the seen set. `number` is that of the last commit before; the next has one more. Return the
-        new token.
+        push it again; ask `held`. Its fingerprint is in the seen set. `number` is that of the last commit before; the
+        next has one more. Return the new token.
         """
 
     def leave(self, worker: WorkerName, token: int, *, is_finished: bool = False) -> bool:

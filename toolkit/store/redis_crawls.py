@@ -41,6 +41,7 @@ from toolkit.store.wire_crawls import (
 _SEEDS_A_STEP = 1_000
 _ENTRIES_A_STEP = 500
 _UNBLOCKED_A_STEP = 1_000
+_NAMES_SHOWN = 3
 _PUSH_SEEDS = {SeedsKind.LIST: "RPUSH", SeedsKind.SET: "SADD"}
 T = TypeVar("T")
 
@@ -166,7 +167,8 @@ class RedisCrawls:
         marks = ["1" if mark else "0" for mark in (force, keep_seen, keep_items)]
         live = self._door.run("crawl_clear", keys=[*keys.all, keys.drains], args=[crawl, *marks])
         if live:
-            names = ", ".join(sorted(live)[:3]) + (f" and {len(live) - 3} more" if len(live) > 3 else "")
+            more = len(live) - _NAMES_SHOWN
+            names = ", ".join(sorted(live)[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
             raise RefusedError(
                 f"workers of the crawl {crawl} live ({names}); clearing would take the work out of their hands",
                 hint=f"cancel its jobs first (crawlctl crawls show {crawl}), or --force",

@@ -18,7 +18,7 @@ from toolkit.model.crawls import (
     Taken,
     Verdict,
 )
-from toolkit.model.errors import RefusedError
+from toolkit.model.errors import RefusedError, StoreUnreadableError
 from toolkit.model.hosts import Secret
 from toolkit.model.names import WorkerName
 from toolkit.store.connect import Argument, RedisDoor
@@ -106,6 +106,11 @@ class RedisFrontier:
         verdict, *told = self._run("crawl_commit", commit_arguments(commit, self._plan.seen))
         if verdict == b"done":
             return _answer(told)
+        if verdict == b"spoilt":
+            raise StoreUnreadableError(
+                f"{_text(told[0])} in Redis is of another type than the crawl's: somebody else wrote to it",
+                hint="rename or delete it; the workers go on then",
+            )
         return Answer(Verdict(verdict.decode()), known=told[0] if told else 0)
 
     def renew(self, worker: WorkerName, token: int, *, ttl_s: float) -> bool:

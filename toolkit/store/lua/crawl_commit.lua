@@ -4,7 +4,7 @@
 --       - none), how many pushes, endings, loose items and budgets; then of each push: filter, score, fingerprint, root,
 --       body; of each ending: entry, disposition, why, how many items, the items; the loose items; of each budget:
 --       domain, budget
--- RETURNS: {"lapsed"} | {"rolled_back", known} | {"repeated", number} | {"done", number, pending, workers, start, is
+-- RETURNS: {"spoilt", key} | {"lapsed"} | {"rolled_back", known} | {"repeated", number} | {"done", number, pending, workers, start, is
 --          over, idle_ms, again_ms or -1, is hungry, controls or "", refused, {duplicates}, {member, score, ...}}
 -- INCLUDES: crawl_seen
 local worker, token, number, ttl_ms, want = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -35,9 +35,11 @@ local function is_type(key, wanted)
   local found = redis.call("TYPE", key).ok
   return found == "none" or found == wanted
 end
-local is_sound = is_type(queue, "zset") and (st.seen ~= "set" or is_type(seen, "set"))
-if not is_sound or not is_type(items, st.items_kind) then
-  return redis.error_reply("WRONGTYPE a key of the crawl is of another type")
+local spoilt = not is_type(queue, "zset") and queue
+  or st.seen == "set" and not is_type(seen, "set") and seen
+  or not is_type(items, st.items_kind) and items
+if spoilt then
+  return { "spoilt", spoilt }
 end
 
 local at = 12

@@ -24,9 +24,13 @@ local function is_in_other_hands(entry)
 end
 
 local function remove_where_it_waits(member)
-  for more = 0, 1 do
-    local each = with_deaths(member, string.byte(member, 9) % SEED + more)
-    local domain = host_of(each)
+  local entry, domain = string.sub(member, 1, 8), host_of(member)
+  if redis.call("HDEL", dead, entry) + redis.call("HDEL", blocked, entry) > 0 then
+    return true
+  end
+  -- How many died with it may have been counted on here, or may not have been yet.
+  for deaths = 0, math.max(st.max_deaths, string.byte(member, 9) % SEED + 1) do
+    local each = with_deaths(member, deaths)
     if redis.call("ZREM", queue, each) > 0 or redis.call("ZREM", suspects, each) > 0 then
       return true
     end
