@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolkit.cli.command import CrawlArgument, command
+from toolkit.cli.durations import seconds
 from toolkit.cli.session import Session
 
 if TYPE_CHECKING:
@@ -18,10 +19,14 @@ PatternsArgument = Annotated[
     typer.Argument(metavar="PATTERN", help="Domains, their subdomains too, or patterns for URLs as '*/calendar/*'."),
 ]
 
+TimeoutOption = Annotated[
+    str, typer.Option(metavar="DURATION", help="How long to wait for the workers, as in 15s, 10m.")
+]
+
 
 def add_to(crawls: typer.Typer) -> None:
     """Register these commands below `crawls`."""
-    command(crawls, "crawlctl crawls pause products")(pause)
+    command(crawls, "crawlctl crawls pause products", "crawlctl crawls pause products --timeout 10m")(pause)
     command(crawls, "crawlctl crawls resume products")(resume)
     command(
         crawls,
@@ -38,14 +43,17 @@ def add_to(crawls: typer.Typer) -> None:
     command(crawls, "crawlctl crawls unblock products ads.example.com")(unblock)
 
 
-def pause(session: Session, crawl: CrawlArgument) -> None:
-    """Let no worker take a new entry, and wait until all have heard of it; what they hold, they finish or hand back."""
-    _pause(session, crawl, is_paused=True)
+def pause(session: Session, crawl: CrawlArgument, timeout: TimeoutOption = "15s") -> None:
+    """Let no worker take a new entry, and wait until all have heard of it and finished or handed back what they hold.
+
+    No entry is given out from the moment that this begins; the end of the wait changes nothing about it.
+    """
+    _pause(session, crawl, is_paused=True, within_s=float(seconds(timeout)))
 
 
-def resume(session: Session, crawl: CrawlArgument) -> None:
-    """Let a paused crawl go on."""
-    _pause(session, crawl, is_paused=False)
+def resume(session: Session, crawl: CrawlArgument, timeout: TimeoutOption = "15s") -> None:
+    """Let a paused crawl go on, and wait until a worker has heard of it."""
+    _pause(session, crawl, is_paused=False, within_s=float(seconds(timeout)))
 
 
 def tune(
@@ -128,7 +136,7 @@ def unblock(session: Session, crawl: CrawlArgument, pattern: PatternsArgument) -
     session.printer.show(counted_view(view.plan.crawl, "unblocked", count))
 
 
-def _pause(session: Session, crawl: str, *, is_paused: bool) -> None:
+def _pause(session: Session, crawl: str, *, is_paused: bool, within_s: float) -> None:
     """Write the wish, look until the workers have heard of it, and tell what was verified."""
     from toolkit.cluster.crawls import pause as pause_crawl
     from toolkit.model.errors import NodesFailedError
@@ -137,7 +145,9 @@ def _pause(session: Session, crawl: str, *, is_paused: bool) -> None:
     looks: list[Obeyed] = []
     try:
         with session.printer.busy(lambda: _what_is_waited_for(looks[-1:])):
-            done = pause_crawl(session.shared.crawls, crawl, is_paused=is_paused, on_look=looks.append)
+            done = pause_crawl(
+                session.shared.crawls, crawl, is_paused=is_paused, within_s=within_s, on_look=looks.append
+            )
     except KeyboardInterrupt:
         if looks:
             session.printer.say(f"{crawl} is {'paused' if is_paused else 'resumed'} all the same")

@@ -5,6 +5,7 @@ Everything goes through the shared Redis; no node and no spider is asked.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +23,7 @@ EVERY_DOMAIN = "*"
 """In place of a domain: each that has no budget of its own."""
 
 POLL_S = 0.2
-HEARD_WITHIN_S = 15.0
-"""A worker with nothing to do may be silent for a third of its lease, which is 10 s unless set otherwise."""
+_DOMAIN = re.compile(r"(?P<name>\*|\[[0-9a-f:.]+\]|[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)\.?(?::[0-9]+)?")
 
 
 class CrawlState(StrEnum):
@@ -121,7 +121,7 @@ def pause(
     crawl: str,
     *,
     is_paused: bool,
-    within_s: float = HEARD_WITHIN_S,
+    within_s: float,
     on_look: Callable[[Obeyed], None] = lambda _: None,
 ) -> Obeyed:
     """Pause or resume a crawl, and look until the workers have heard of it, for at most `within_s` seconds.
@@ -185,37 +185,40 @@ def domain_limit(domain: str, *, per_second: float | None, concurrency: int | No
 
 
 def domain_name(text: str) -> str:
-    """Return a domain as requests name it: in small letters, without its port; or `*`.
+    """Return a domain as the frontier names it, in small letters and without a port; or `*`.
 
     Raises:
         UsageError: it is a URL, or no domain at all.
 
     """
-    name = text.strip().lower().rstrip(".")
-    if name != EVERY_DOMAIN and (not name or any(mark in name for mark in "/*@?# ,") or "://" in text):
-        raise UsageError(f"{text!r} is no domain", hint="such as example.com; '*' is each that has none of its own")
+    name = text.strip().lower()
     try:
-        return name if name.isascii() else name.encode("idna").decode("ascii")
-    except UnicodeError as error:
-        raise UsageError(f"{text!r} is no domain: {error}") from error
+        name = name if name.isascii() else name.encode("idna").decode("ascii")
+    except UnicodeError:
+        name = ""
+    found = _DOMAIN.fullmatch(name)
+    if found is None:
+        raise UsageError(f"{text!r} is no domain", hint="such as example.com; '*' is each that has none of its own")
+    return found["name"]
 
 
 def block_pattern(text: str) -> str:
-    """Return what is to be blocked as workers compare it: a domain in small letters, or a pattern as it is.
+    """Return what is to be blocked as workers compare it: a domain, `shop-*.example.com`, or a pattern for whole URLs.
 
     Raises:
-        UsageError: it is a URL, which blocks nothing but itself, or no pattern at all.
+        UsageError: it would block everything, or nothing.
 
     """
-    if "*" not in text:
-        try:
-            return domain_name(text)
-        except UsageError as error:
-            hint = "a domain as example.com, or a pattern for whole URLs as '*/calendar/*'"
-            raise UsageError(f"{text!r} is neither a domain nor a pattern", hint=hint) from error
-    if not text.strip("*? "):
+    wanted = text.strip()
+    if "*" in wanted and not wanted.strip("*./: "):
         raise UsageError(f"{text!r} blocks everything", hint="crawlctl crawls pause keeps all workers from taking any")
-    return text
+    if "*" in wanted or "://" in wanted:
+        return wanted if "/" in wanted else wanted.lower()
+    try:
+        return domain_name(wanted)
+    except UsageError as error:
+        hint = "a domain as example.com, or a pattern for whole URLs as '*/calendar/*'"
+        raise UsageError(f"{text!r} is neither a domain nor a pattern", hint=hint) from error
 
 
 def refuse_unknown_blocks(view: CrawlView, patterns: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.cli import run_crawlctl
+from support.crawl_desk import a_plan, crawl_desk
 from support.ports import free_port
 from support.queue_desk import a_report, queue_desk
 
@@ -28,6 +29,7 @@ OFFERS: dict[str, Callable[[str], list[str]]] = {
     "spiders": completion.spiders,
     "versions": completion.versions,
     "jobs": completion.jobs,
+    "crawls": completion.crawls,
 }
 
 
@@ -75,6 +77,16 @@ def test_registered_nodes_are_offered_beside_the_hosts(desk: Path, redis_url: st
     with queue_desk(redis_url, desk / "store") as queue:
         queue.register(a_report("behind-nat"))
         assert completion.nodes("") == ["behind-nat", "node-1", "node-2", "other"]
+
+
+def test_crawls_are_offered_once_a_worker_has_joined_them(desk: Path, redis_url: str) -> None:
+    inventory = desk / "inventory.yaml"
+    inventory.write_text(f"redis: {redis_url}\n{inventory.read_text()}")
+    with crawl_desk(redis_url, desk / "store") as crawls:
+        crawls.worker(plan=a_plan("books"))
+        crawls.worker(plan=a_plan("autumn"))
+        assert completion.crawls("") == ["autumn", "books"]
+        assert completion.crawls("b") == ["books"]
 
 
 @pytest.mark.usefixtures("desk")
