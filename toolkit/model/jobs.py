@@ -53,7 +53,10 @@ CRAWL_SETTING = "FRONTIER_CRAWL"
 RUN_SETTING = "FRONTIER_RUN"
 """The Scrapy setting that jobs have in common which were scheduled together for one crawl."""
 
-FAILURE_REASONS = frozenset({"memusage_exceeded", "closespider_errorcount", "start_error"})
+FRONTIER_UNUSABLE = "frontier_unusable"
+"""The finish reason of a spider whose shared crawl could not be used: wrong settings, or a Redis that refuses."""
+
+FAILURE_REASONS = frozenset({"memusage_exceeded", "closespider_errorcount", "start_error", FRONTIER_UNUSABLE})
 """Scrapy's finish reasons that mean a failure although the process ends with exit code 0."""
 
 

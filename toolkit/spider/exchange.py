@@ -1,0 +1,403 @@
+"""A worker's exchange with the frontier: one commit at a time, and what each answer to it means.
+
+Runs in Scrapy's thread and never waits: the courier waits. It knows neither Scrapy's engine nor Redis; `Side` is what
+it needs of the one, `Frontier` of the other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from twisted.internet.defer import Deferred
+
+from toolkit.model.crawls import (
+    Answer,
+    Commit,
+    Disposition,
+    DomainLimit,
+    Done,
+    EntryId,
+    Joined,
+    StartRole,
+    Taken,
+    Verdict,
+)
+from toolkit.model.names import WorkerName
+from toolkit.spider.calls import Calls
+from toolkit.spider.clock import Clock, Timer
+from toolkit.spider.courier import Call
+from toolkit.spider.journal import Journal, Sent
+from toolkit.spider.leases import Lease, Leases
+from toolkit.spider.outbox import Batch, Outbox
+from toolkit.spider.pace import Gathered, Pace
+from toolkit.spider.side import Side
+
+logger = logging.getLogger(__name__)
+
+
+class Exchange:
+    """Sends what the outbox collects, in order, and keeps what is in hand; times are in seconds."""
+
+    def __init__(
+        self, side: Side, calls: Calls, clock: Clock, *, worker: WorkerName, ttl_s: float, journal_s: float, room: int
+    ) -> None:
+        self.leases = Leases()
+        self.outbox = Outbox(max_size=room)
+        self.pace = Pace(ttl_s=ttl_s, now=clock.now())
+        self.role = StartRole.WAIT
+        self.token: int | None = None
+        self.pending = 0
+        self.handed = 0
+        """How many entries went to the engine since the last answer."""
+        self.is_starting = False
+        self.is_over = False
+        """The last answer said so, and nothing was collected since."""
+        self.idle_s = 0.0
+        self._side, self._calls, self._clock = side, calls, clock
+        self._worker, self._ttl_s = worker, ttl_s
+        self._journal = Journal(span_s=journal_s)
+        self._gathered = Gathered()
+        self._limits: list[DomainLimit] = []
+        self._sent_limits: tuple[DomainLimit, ...] = ()
+        self._timer: Timer | None = None
+        self._timer_at = 0.0
+        self._number = self._controls_seen = 0
+        self._start_is_done = False
+        self._batch = Batch()
+        self._leaving: Deferred[None] | None = None
+        self._is_finished = self._is_gone = False
+        self._waiting_for_room: list[Deferred[None]] = []
+        self._waiting_for_role: list[Deferred[None]] = []
+
+    def join(self, *, flush: bool) -> Deferred[Joined]:
+        """Take part in the crawl; fires when Redis has answered, however long that takes, or fails for good."""
+        joined: Deferred[Joined] = Deferred()
+
+        def begin(answer: Joined, _: float) -> None:
+            if not answer.is_over:
+                self._begin(answer)
+            joined.callback(answer)
+
+        self._calls.make(
+            lambda: lambda frontier: frontier.join(self._worker, ttl_s=self._ttl_s, flush=flush),
+            begin,
+            joined.errback,
+            is_wanted=self._side.is_wanted,
+        )
+        return joined
+
+    def added(self) -> None:
+        """Hear that the outbox got something more."""
+        self.is_over = False
+        gathered, outbox = self._gathered, self.outbox
+        if not gathered.since:
+            gathered.since = self._clock.now()
+        elif outbox.pushes != 1:
+            gathered.pushes, gathered.endings, gathered.items = outbox.pushes, outbox.endings, outbox.items
+            if not self.pace.is_enough(gathered):
+                return
+        self.look()
+
+    def learn(self, limit: DomainLimit) -> None:
+        """Bring a domain's budget with the next commit."""
+        self._limits.append(limit)
+
+    def look(self) -> None:
+        """Send a commit if it is time for one, else set the time for it."""
+        if self._calls.is_busy or self.token is None or self._is_gone:
+            return
+        if self._leaving is not None:
+            self._go_on_leaving()
+            return
+        is_taking = self._side.is_taking()
+        if not is_taking:
+            self._hand_back(self.leases.take_ready())
+        now = self._clock.now()
+        due = self.pace.due_at(self._gather(), now=now, is_taking=is_taking)
+        if due <= now:
+            self._send(want=self.pace.want(self._gathered) if is_taking else 0)
+        elif self._timer is None or self._timer_at > due:
+            self._cancel_timer()
+            self._timer_at = due
+            self._timer = self._clock.later(due - now, self._wake)
+
+    def wait_for_role(self) -> Deferred[None]:
+        """Fire when it is known who runs `start()`."""
+        return _waiting(self._waiting_for_role, is_over=self.role is not StartRole.WAIT or self._is_gone)
+
+    def wait_for_room(self) -> Deferred[None]:
+        """Fire when the outbox is not full any more."""
+        return _waiting(self._waiting_for_room, is_over=not self.outbox.is_full or self._is_gone)
+
+    def leave(self, *, is_finished: bool) -> Deferred[None]:
+        """Hand back what is ready, send all that was collected, and go; fires after a lease's time at the latest."""
+        self._leaving = Deferred()
+        leaving = self._leaving
+        self._is_finished = is_finished
+        if self.token is None and not self._calls.is_busy:
+            self._go()
+            return leaving
+        self._hand_back(self.leases.take_all())
+        if self._calls.away_s():
+            logger.warning(
+                "Redis is away, and %d requests, endings and items wait for it. This worker waits %.0f s more; then "
+                "its lease is over, and everything that it held goes back to the crawl",
+                len(self.outbox) + len(self._batch.collected),
+                self._ttl_s,
+            )
+        self._clock.later(self._ttl_s, self._give_up)
+        self.look()
+        return leaving
+
+    # Commits and their answers.
+
+    def _gather(self) -> Gathered:
+        gathered, outbox, leases = self._gathered, self.outbox, self.leases
+        gathered.ready, gathered.working = len(leases.ready), leases.working
+        gathered.free = self._side.free()
+        gathered.pushes, gathered.endings, gathered.items = outbox.pushes, outbox.endings, outbox.items
+        if not outbox:
+            # Items of open pages are counted, but come with the end of their page.
+            gathered.pushes = gathered.endings = gathered.items = 0
+        return gathered
+
+    def _wake(self) -> None:
+        self._timer = None
+        self.look()
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _send(self, *, want: int) -> None:
+        self._cancel_timer()
+        batch = self._batch = self.outbox.take()
+        self._gathered.since = self._clock.now() if batch.has_more else 0.0
+        self._start_is_done = self._start_is_done or batch.has_start_end
+        self._number += 1
+        self._sent_limits, self._limits = tuple(self._limits), []
+        commit = Commit(
+            worker=self._worker,
+            token=self.token or 0,
+            number=self._number,
+            ttl_s=self._ttl_s,
+            want=want,
+            pushes=batch.pushes,
+            done=batch.done,
+            loose_items=batch.loose_items,
+            limits=self._sent_limits,
+            controls_seen=self._controls_seen,
+            has_more=batch.has_more,
+            is_starting=self.is_starting,
+            start_is_done=self._start_is_done,
+        )
+        self._calls.make(partial(self._call_of, commit), self._answered, self._failed)
+
+    def _call_of(self, commit: Commit) -> Call:
+        if self._calls.away_s() > self._ttl_s / 3:
+            commit = replace(commit, is_cut_off=True)
+        return lambda frontier: frontier.commit(commit)
+
+    def _answered(self, answer: Answer, took_s: float) -> None:
+        self._side.count("frontier/commits")
+        if answer.verdict is Verdict.DONE:
+            self._done(answer, took_s)
+        elif answer.verdict is Verdict.REPEATED:
+            self._settle(())
+            self._compare()
+        elif answer.verdict is Verdict.LAPSED:
+            self._lapsed()
+        else:
+            self._rolled_back(answer.known)
+
+    def _done(self, answer: Answer, took_s: float) -> None:
+        batch = self._batch
+        self.pace.answered(answer, now=self._clock.now(), took_s=took_s, handed=self.handed, pushed=len(batch.pushes))
+        self.handed = 0
+        self.pending, self.idle_s = answer.pending, answer.idle_s
+        self._settle(answer.duplicates)
+        if answer.refused:
+            self._side.count("frontier/refused", answer.refused)
+        self._take_role(answer.start)
+        if answer.controls is not None:
+            self._controls_seen = answer.controls.version
+            self._side.obey(answer.controls)
+        leases = [Lease(leased) for leased in answer.leased]
+        if self._leaving is not None:
+            self._hand_back(leases)
+        elif leases:
+            self._side.receive(leases)
+        self.is_over = answer.is_over and not self.outbox and not self.leases
+        self._side.heed()
+        self.look()
+
+    def _settle(self, duplicates: Sequence[int]) -> None:
+        """Note that Redis has what the last batch brought."""
+        batch, self._batch = self._batch, Batch()
+        self._side.confirm(batch, duplicates)
+        self._journal.add(Sent(self._number, self._clock.now(), batch.collected))
+        if self._waiting_for_room and not self.outbox.is_full:
+            _fire(self._waiting_for_room)
+
+    def _hold(self, token: int | None) -> None:
+        self.token = token
+        self._calls.keep(token)
+
+    def _take_role(self, role: StartRole) -> None:
+        self.role = role
+        if role is not StartRole.WAIT:
+            _fire(self._waiting_for_role)
+
+    def _hand_back(self, leases: Sequence[Lease]) -> None:
+        for lease in leases:
+            lease.end()
+            self.outbox.end(lease, Done(lease.entry, Disposition.BACK))
+        if leases:
+            self.is_over = False
+            self._gathered.since = self._gathered.since or self._clock.now()
+
+    # What can go wrong with Redis.
+
+    def _begin(self, joined: Joined) -> None:
+        self._hold(joined.token)
+        self._number = 0
+        self.pending = joined.pending
+        self._journal.clear()
+        self._controls_seen = joined.controls.version
+        self._side.obey(joined.controls)
+        self._take_role(joined.start)
+        self.look()
+
+    def _lapsed(self) -> None:
+        """Give up all that was in hand: others have it by now. What no page brought is kept."""
+        self._hold(None)
+        self._take_batch_back()
+        given_up = self.leases.void_all()
+        dropped = self.outbox.void_pages()
+        self._side.count("frontier/lapsed")
+        self._side.forget()
+        logger.warning(
+            "This worker was silent for longer than its lease of %.0f s: %d requests that it held are with others, and "
+            "what it had not sent of them (%d things) is dropped, as they do them again",
+            self._ttl_s,
+            given_up,
+            dropped,
+        )
+        self._calls.make(
+            lambda: lambda frontier: frontier.join(self._worker, ttl_s=self._ttl_s, is_new_life=False),
+            lambda joined, _: self._begin(joined),
+            self._failed,
+        )
+
+    def _rolled_back(self, known: int) -> None:
+        """Bring Redis, which came back older, what it does not know any more."""
+        self._side.count("frontier/rolled_back")
+        self._side.forget()
+        lost = self._journal.after(known)
+        logger.warning(
+            "Redis came back as it was before: it knows this worker's commits up to %d, and %d after that are sent "
+            "again%s",
+            known,
+            len(lost),
+            "" if self._journal.reaches(known) else "; those before are forgotten (FRONTIER_JOURNAL_S is how long)",
+        )
+        self._take_batch_back()
+        for sent in reversed(lost):
+            self.outbox.put_back(sent.collected)
+        self._journal.clear()
+        held = {lease.entry: lease for lease in (*self.leases, *self.outbox.ending()) if not lease.is_void}
+        taken = [Taken(lease.leased, self._side.fingerprint(lease)) for lease in held.values()]
+        token, number = self.token or 0, self._number
+        self._calls.make(
+            lambda: (
+                lambda frontier: frontier.rejoin(self._worker, token, number=number, ttl_s=self._ttl_s, taken=taken)
+            ),
+            self._rejoined,
+            self._failed,
+        )
+
+    def _rejoined(self, token: int, _: float) -> None:
+        self._hold(token)
+        self._compare()
+
+    def _compare(self) -> None:
+        """Hand back what Redis has in this worker's hands and the worker has not: an answer that leased it was lost."""
+        token = self.token or 0
+        self._calls.make(
+            lambda: lambda frontier: frontier.held(self._worker, token),
+            lambda held, _: self._compared(held),
+            self._failed,
+        )
+
+    def _compared(self, held: Sequence[EntryId]) -> None:
+        known = {lease.entry for lease in (*self.leases, *self.outbox.ending())}
+        for entry in held:
+            if entry not in known:
+                self.outbox.end(None, Done(entry, Disposition.BACK))
+        self.look()
+
+    def _take_batch_back(self) -> None:
+        batch, self._batch = self._batch, Batch()
+        self.outbox.put_back(batch.collected)
+        self._limits[:0] = self._sent_limits
+        self._gathered.since = self._gathered.since or self._clock.now()
+
+    def _failed(self, error: Exception) -> None:
+        self._hold(None)
+        self._side.fail(error)
+        if self._leaving is not None:
+            self._go()
+
+    # The end.
+
+    def _go_on_leaving(self) -> None:
+        if self.outbox:
+            self._send(want=0)
+            return
+        token, is_finished = self.token or 0, self._is_finished
+        self._calls.make(
+            lambda: lambda frontier: frontier.leave(self._worker, token, is_finished=is_finished),
+            lambda *_: self._go(),
+            self._failed,
+        )
+
+    def _give_up(self) -> None:
+        if not self._is_gone:
+            logger.error(
+                "Redis did not take the last of this worker's crawl in time (%d requests, endings and items): the end "
+                "of its lease gives back what it held, and the pages are done again",
+                len(self.outbox) + len(self._batch.collected),
+            )
+            self._go()
+
+    def _go(self) -> None:
+        if self._is_gone:
+            return
+        self._is_gone = True
+        self.token = None
+        self._cancel_timer()
+        self._calls.close()
+        _fire(self._waiting_for_room)
+        _fire(self._waiting_for_role)
+        if self._leaving is not None:
+            self._leaving.callback(None)
+
+
+def _waiting(those: list[Deferred[None]], *, is_over: bool) -> Deferred[None]:
+    waiting: Deferred[None] = Deferred()
+    if is_over:
+        waiting.callback(None)
+    else:
+        those.append(waiting)
+    return waiting
+
+
+def _fire(those: list[Deferred[None]]) -> None:
+    while those:
+        waiting = those.pop()
+        if not waiting.called:
+            waiting.callback(None)
