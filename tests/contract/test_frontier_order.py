@@ -72,7 +72,7 @@ def test_what_is_handed_back_has_its_old_place(crawl: CrawlDesk, order: QueueOrd
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_what_a_dead_worker_held_has_its_old_place(crawl: CrawlDesk, order: QueueOrder) -> None:
-    dead, heir = crawl.workers(2)
+    dead, heir = crawl.workers(2, plan=a_plan(order=order))
     dead.commit(*(a_push(body, priority=1) for body in "abcdef"))
     dead.take(3)
     dead.commit(a_push("g", priority=1))
@@ -82,7 +82,7 @@ def test_what_a_dead_worker_held_has_its_old_place(crawl: CrawlDesk, order: Queu
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_what_a_worker_left_has_its_old_place(crawl: CrawlDesk, order: QueueOrder) -> None:
-    leaver, heir = crawl.workers(2)
+    leaver, heir = crawl.workers(2, plan=a_plan(order=order))
     leaver.push(*"abcdef")
     leaver.take(3)
     leaver.leave()

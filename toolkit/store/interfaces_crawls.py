@@ -133,7 +133,12 @@ class Crawls(Protocol):
         """
 
     def peek(self, crawl: CrawlId, shelf: Shelf, *, limit: int) -> Sequence[EntryView]:
-        """Return the first entries of a shelf, those next to be taken first; nothing is changed."""
+        """Return the first entries of a shelf, those next to be taken first; nothing is changed.
+
+        Raises:
+            NotFoundError: no such crawl.
+
+        """
 
     def requeue(self, crawl: CrawlId, entries: Sequence[EntryId] | None = None) -> int:
         """Put entries of the dead list back into the queue with no death counted (`None`: all); return how many."""

@@ -24,6 +24,10 @@ class ListedItems(NamedTuple):
 class Foreign(Protocol):
     """Keys of a Redis that scrapy-redis owns or owned. As in `interfaces.py`, any call may find it unreachable."""
 
+    @property
+    def place(self) -> str:
+        """Where this Redis is, without a password."""
+
     def kind(self, key: str) -> str:
         """Return the type of a key in Redis' word; `none` where there is none."""
 
@@ -54,6 +58,12 @@ class Foreign(Protocol):
         Those of this `token` through the number `finished` are dropped first. When none are left, what has come to the
         list meanwhile is set aside next, under a new token.
         """
+
+    def list_waits(self, key: str) -> int:
+        """Return how many items a list and the part of it that was set aside have."""
+
+    def peek_items(self, key: str, *, limit: int) -> Sequence[bytes]:
+        """Return the first items of a list, those set aside first; nothing is changed."""
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -47,7 +47,8 @@ class RedisSeen:
 
     def remember(self, plan: CrawlPlan, records: Iterable[bytes], *, are_fingerprints: bool) -> int:
         """Add records, or fingerprints; return how many were new (parts of shards: how many were written)."""
-        added, counts = 0, ""
+        keys, counts = FrontierKeys(plan.keys).all, ""
+        added = int(self._door.run("crawl_remember", keys=keys, args=[*plan_arguments(plan), counts]))
         rest = iter(records)
         while part := list(islice(rest, _A_STEP if plan.seen is not SeenKind.BLOOM or are_fingerprints else 8)):
             if not are_fingerprints and part[0][:1] == b"B":
@@ -56,7 +57,6 @@ class RedisSeen:
                 forms = [each for fingerprint in part for each in form_of(fingerprint, plan.seen)]
             else:
                 forms = [each for record in part for each in _form(record, plan)]
-            keys = FrontierKeys(plan.keys).all
             added += int(self._door.run("crawl_remember", keys=keys, args=[*plan_arguments(plan), counts, *forms]))
         return added
 

@@ -32,6 +32,12 @@ SAMPLE = 500
 _DOMAINS = 100
 _RATE_S = 60
 _BUCKET_S = 10
+_LAST_S = 253_402_300_799
+"""The end of the year 9999: what others wrote into our keys has no time."""
+
+_LAST_YEAR = 9_000
+"""An entry that came later has no id of ours: pickles and JSON begin with bytes that make far later times."""
+
 _COUNT = {SeedsKind.LIST: "LLEN", SeedsKind.SET: "SCARD", SeedsKind.ZSET: "ZCARD"}
 
 
@@ -107,7 +113,7 @@ class RedisCrawlViews:
             is_over=known.get("start") == "!"
             and not (queued or parked or suspects or seeds or sum(in_hands))
             and not any("M" in marks for marks in _marks(live, standings)),
-            needs_migration=_foreign(known, kind.decode(), plan),
+            needs_migration=_foreign(known, kind.decode(), plan, sample),
         )
 
     def shelf(self, plan: CrawlPlan, shelf: Shelf, *, step: int) -> Iterator[EntryView]:
@@ -194,7 +200,7 @@ def state_pairs(found: Any) -> list[tuple[bytes, bytes]]:
 
 def moment(at_ms: float) -> datetime:
     """Return the moment of a Redis time in milliseconds."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC)
+    return datetime.fromtimestamp(min(at_ms / 1000, _LAST_S), UTC)
 
 
 def came_at(leased: Leased) -> datetime:
@@ -258,7 +264,9 @@ def _loss(known: Mapping[str, str], plan: CrawlPlan) -> float:
     return bloom_loss([int(count) for count in known["bloom"].split(",")], plan.bloom_error)
 
 
-def _foreign(known: Mapping[str, str], kind: str, plan: CrawlPlan) -> str | None:
+def _foreign(known: Mapping[str, str], kind: str, plan: CrawlPlan, sample: Sequence[Leased]) -> str | None:
+    if known and any(came_at(entry).year > _LAST_YEAR for entry in sample):
+        return f"{plan.keys.requests} holds entries that are not the frontier's, most likely scrapy-redis'"
     if known or kind == "none":
         return None
     return f"{plan.keys.requests} is a {kind} that is not the frontier's, most likely scrapy-redis'"

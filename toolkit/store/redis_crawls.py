@@ -73,8 +73,7 @@ class RedisCrawls:
 
     def peek(self, crawl: CrawlId, shelf: Shelf, *, limit: int) -> Sequence[EntryView]:
         """See `Crawls.peek`."""
-        plan = self.plan(crawl)
-        return [] if plan is None else list(islice(self._views.shelf(plan, shelf, step=min(limit, 500)), limit))
+        return list(islice(self._views.shelf(self._known(crawl), shelf, step=min(limit, _ENTRIES_A_STEP)), limit))
 
     def entries(self, crawl: CrawlId) -> Iterator[EntryView]:
         """See `Crawls.entries`."""
@@ -140,9 +139,12 @@ class RedisCrawls:
         plan = self._known(crawl)
         lifted = frozenset(patterns)
         self._change(plan, lambda known: replace(known, blocks=tuple(p for p in known.blocks if p not in lifted)))
-        back = 0
-        while moved := self._run(plan, "crawl_unblock", [_UNBLOCKED_A_STEP]):
+        # Workers put aside again what is still blocked, so there is an end only to what lies there now.
+        back, aside = 0, int(self._door.ask("HLEN", FrontierKeys(plan.keys).blocked))
+        while back < aside:
+            moved = int(self._run(plan, "crawl_unblock", [min(_UNBLOCKED_A_STEP, aside - back)]))
             back += moved
+            aside = aside if moved else back
         return back
 
     def limit(self, crawl: CrawlId, limit: DomainLimit) -> Sequence[DomainLimit]:
@@ -233,7 +235,7 @@ class RedisCrawls:
         self._door.ask_together(*commands)
 
     def _bring(self, plan: CrawlPlan, entries: Iterable[list[Argument]]) -> int:
-        brought = 0
+        brought = int(self._run(plan, "crawl_bring", plan_arguments(plan)))
         for part in _parts(entries, _ENTRIES_A_STEP):
             flat = [each for entry in part for each in entry]
             brought += int(self._run(plan, "crawl_bring", [*plan_arguments(plan), *flat]))

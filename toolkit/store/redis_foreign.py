@@ -31,6 +31,7 @@ class RedisForeign:
 
     def __init__(self, url: Secret) -> None:
         self._door = RedisDoor(url)
+        self.place = str(self._door.address)
 
     def kind(self, key: str) -> str:
         """See `Foreign.kind`."""
@@ -89,6 +90,16 @@ class RedisForeign:
             "list_items", keys=[key, aside, f"{aside}:marks"], args=[secrets.token_hex(8), token, finished, limit]
         )
         return ListedItems(answer[0].decode(), int(answer[1]), answer[2])
+
+    def list_waits(self, key: str) -> int:
+        """See `Foreign.list_waits`."""
+        return sum(self.length(each) for each in (aside_of(key), key) if self.kind(each) == "list")
+
+    def peek_items(self, key: str, *, limit: int) -> Sequence[bytes]:
+        """See `Foreign.peek_items`."""
+        lists = [each for each in (aside_of(key), key) if self.kind(each) == "list"]
+        found = [self._door.ask_together_for_bytes(("LRANGE", each, 0, limit - 1))[0] for each in lists]
+        return [body for part in found for body in part][:limit]
 
     def close(self) -> None:
         """See `Foreign.close`."""

@@ -6,10 +6,7 @@
 -- RETURNS: how many were new
 -- INCLUDES: crawl_seen
 if not load_state() then
-  st.order, st.seen, st.seeds, st.items_kind, st.fingerprints = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
-  st.max_deaths, st.bloom_cap, st.bloom_bits = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
-  st.created_ms = now_ms
-  st.seen_epoch = string.format("%.0f", next_number())
+  begin(unpack(ARGV, 3, 10))
   st.start = "!"
 end
 redis.call("HSET", registry, ARGV[1], ARGV[2])

@@ -145,6 +145,13 @@ end
 local leased = {}
 local function lease(score, member)
   redis.call("HSET", own_hands, string.sub(member, 1, 8), score .. " " .. member)
+  if st.limited == 1 and not is_seed(member) then
+    local domain = host_of(member)
+    local budget = budget_of(domain)
+    if budget and budget[2] > 0 then
+      redis.call("HINCRBY", budgets, "#" .. domain, 1)
+    end
+  end
   leased[#leased + 1] = member
   leased[#leased + 1] = score
 end
@@ -185,7 +192,7 @@ end
 local kept_marks = (string.find(marks, "M", 1, true) and "M" or "") .. (is_alone and "A" or "")
 set_standing(worker, token, number, standing.pages + n_acknowledged, kept_marks == "" and "-" or kept_marks)
 
-local n_seeds = want > 0 and waiting == 0 and seeds_waiting() or 0
+local n_seeds = want > 0 and redis.call("ZCARD", queue) < want and seeds_waiting() or 0
 want = math.min(want, math.max(1, math.ceil((waiting + n_seeds) / n_workers)))
 
 -- How many entries of a domain may go now, and when the next may.
@@ -209,42 +216,54 @@ local function room_of(domain, budget)
 end
 
 local function use(domain, budget, count)
-  if budget[2] > 0 then
-    redis.call("HINCRBY", budgets, "#" .. domain, count)
-  end
   if budget[1] > 0 then
     local tokens, since = string.match(redis.call("HGET", budgets, domain), "^(%S+) (%S+)$")
     redis.call("HSET", budgets, domain, string.format("%.6f %s", tonumber(tokens) - count, since))
   end
 end
 
-if st.limited == 1 or st.parked > 0 then
+-- Lease what may go now of the domains that have a turn, the one that has waited longest first, `most` in all; of a
+-- domain whose first entry is less urgent than `than`, nothing.
+local function lease_of_domains(most, than)
+  local left = most
   for _, domain in ipairs(redis.call("ZRANGEBYSCORE", due, "-inf", now_ms, "LIMIT", 0, 100)) do
-    if want <= 0 then
+    if left <= 0 then
       break
     end
-    local budget, room, again_ms = budget_of(domain), 1e9, nil
-    if budget then
-      room, again_ms = room_of(domain, budget)
-    end
-    local found = room > 0 and pop_from(domains .. domain, math.min(room, want)) or {}
-    for i = 1, #found, 2 do
-      lease(found[i + 1], found[i])
-    end
-    local count = #found / 2
-    st.parked, want = st.parked - count, want - count
-    if budget and count > 0 then
-      use(domain, budget, count)
-      if count == room then
-        _, again_ms = room_of(domain, budget)
+    local line, budget, room, again_ms = domains .. domain, budget_of(domain), 1e9, nil
+    local head = than and redis.call("ZRANGE", line, 0, 0, "WITHSCORES")[2]
+    if not head or tonumber(head) <= than then
+      if budget then
+        room, again_ms = room_of(domain, budget)
+      end
+      local found = room > 0 and pop_from(line, math.min(room, left)) or {}
+      for i = 1, #found, 2 do
+        lease(found[i + 1], found[i])
+      end
+      local count = #found / 2
+      st.parked, left = st.parked - count, left - count
+      if budget and count > 0 then
+        use(domain, budget, count)
+        if count == room then
+          _, again_ms = room_of(domain, budget)
+        end
+      end
+      if redis.call("ZCARD", line) == 0 then
+        redis.call("ZREM", due, domain)
+      elseif count == room then
+        redis.call("ZADD", due, now_ms + (again_ms or 1), domain)
+      else
+        redis.call("ZADD", due, now_ms, domain)
       end
     end
-    if redis.call("ZCARD", domains .. domain) == 0 then
-      redis.call("ZREM", due, domain)
-    elseif count == room or room == 0 then
-      redis.call("ZADD", due, now_ms + (again_ms or 1), domain)
-    end
   end
+  return most - left
+end
+
+-- Half for the domains with budgets while others wait too, and then what is left over of the others' half.
+local first = want > 0 and st.parked > 0 and redis.call("ZRANGE", queue, 0, 0, "WITHSCORES")[2]
+if first then
+  want = want - lease_of_domains(math.ceil(want / 2), tonumber(first))
 end
 
 local looked_at = 0
@@ -280,6 +299,10 @@ while want > 0 and looked_at < 500 do
     end
   end
   looked_at = looked_at + #found / 2
+end
+
+if want > 0 and st.parked > 0 then
+  want = want - lease_of_domains(want)
 end
 
 -- Seeds become entries once nothing else is there to do.

@@ -25,21 +25,52 @@ if known_plan then
   end
 end
 
-local is_there = load_state()
-if is_there then
-  reclaim_lapsed("")
-end
--- What the same name held in a life before this one goes back first.
-if redis.call("ZSCORE", workers, worker) then
-  reclaim(worker, true)
-end
-local is_first = redis.call("ZCARD", workers) == 0
-
 local function type_of(key)
   return redis.call("TYPE", key).ok
 end
 
-if wants_flush and is_first then
+-- All that may refuse comes first: who is refused has changed nothing.
+local is_there = load_state()
+local is_first = #redis.call("ZRANGEBYSCORE", workers, "(" .. now_ms, "+inf", "LIMIT", 0, 1) == 0
+local is_empty = not is_there or (pending() == 0 and in_all_hands() == 0)
+local is_flushed = wants_flush and is_first
+local is_theirs = wanted.seen == "set" and wanted.fingerprints == "scrapy-redis" and type_of(seen) == "set"
+if is_there and st.crawl ~= "" and st.crawl ~= crawl then
+  return { "refused", "crawl", st.crawl, crawl }
+end
+for name, key in pairs({ seeds = seeds, items = items }) do
+  local found, mine = type_of(key), wanted[name == "seeds" and "seeds" or "items_kind"]
+  if found ~= "none" and found ~= mine then
+    return { "refused", name, found, mine }
+  end
+end
+if is_there and not is_flushed then
+  local is_free = is_empty and is_first
+  if st.order ~= wanted.order and not is_free then
+    return { "refused", "order", st.order, wanted.order }
+  end
+  for _, name in ipairs({ "seen", "fingerprints" }) do
+    if st[name] ~= wanted[name] and (st.seen_count > 0 or not is_free) then
+      return { "refused", name, st[name], wanted[name] }
+    end
+  end
+elseif not is_flushed then
+  if type_of(queue) ~= "none" then
+    return { "refused", "foreign queue", type_of(queue), "" }
+  end
+  if type_of(seen) ~= "none" and not is_theirs then
+    return { "refused", "foreign seen set", type_of(seen), "" }
+  end
+end
+
+if is_there then
+  reclaim_lapsed("")
+  -- What the same name held in a life before this one goes back first.
+  if redis.call("ZSCORE", workers, worker) then
+    reclaim(worker, true)
+  end
+end
+if is_flushed then
   if st.seen_epoch ~= "" then
     redis.call("RPUSH", garbage, cjson.encode({ seen, st.seen_epoch, st.seen, st.seen_level, st.seen_split, st.bloom }))
   end
@@ -50,56 +81,17 @@ if wants_flush and is_first then
     redis.call("UNLINK", hands .. held)
   end
   redis.call("UNLINK", queue, seen, state, suspects, dead, blocked, starts, due, budgets, rate)
-  is_there = load_state()
+  is_there, is_empty = load_state(), true
 end
-
-local is_empty = true
-if is_there and st.crawl ~= "" and st.crawl ~= crawl then
-  return { "refused", "crawl", st.crawl, crawl }
-end
-st.crawl = crawl
 if is_there then
-  is_empty = pending() == 0 and in_all_hands() == 0
-  local is_free = is_empty and is_first
-  local has_seen = st.seen_count > 0
-  if st.order ~= wanted.order then
-    if not is_free then
-      return { "refused", "order", st.order, wanted.order }
-    end
-    st.order = wanted.order
-  end
-  for _, name in ipairs({ "seen", "fingerprints" }) do
-    if st[name] ~= wanted[name] then
-      if has_seen or not is_free then
-        return { "refused", name, st[name], wanted[name] }
-      end
-      st[name] = wanted[name]
-    end
-  end
+  st.order, st.seen, st.fingerprints = wanted.order, wanted.seen, wanted.fingerprints
 else
-  if type_of(queue) ~= "none" then
-    return { "refused", "foreign queue", type_of(queue), "" }
+  begin(unpack(ARGV, 7, 14))
+  if is_theirs and not is_flushed then
+    st.seen_count = redis.call("SCARD", seen)
   end
-  local is_theirs = wanted.seen == "set" and wanted.fingerprints == "scrapy-redis" and type_of(seen) == "set"
-  if type_of(seen) ~= "none" and not is_theirs then
-    return { "refused", "foreign seen set", type_of(seen), "" }
-  end
-  for name, value in pairs(wanted) do
-    st[name] = value
-  end
-  st.created_ms = now_ms
-  st.seen_epoch = string.format("%.0f", next_number())
-  st.seen_count = is_theirs and redis.call("SCARD", seen) or 0
-  st.bloom_cap, st.bloom_bits = tonumber(ARGV[13]), tonumber(ARGV[14])
 end
-for name, key in pairs({ seeds = seeds, items_kind = items }) do
-  local found = type_of(key)
-  if found ~= "none" and found ~= wanted[name] then
-    return { "refused", name == "seeds" and "seeds" or "items", found, wanted[name] }
-  end
-  st[name] = wanted[name]
-end
-st.max_deaths = tonumber(ARGV[12])
+st.crawl, st.seeds, st.items_kind, st.max_deaths = crawl, wanted.seeds, wanted.items_kind, tonumber(ARGV[12])
 
 local is_same_run = ARGV[15] ~= "" and st.run == ARGV[15]
 if is_new_life and is_first and is_empty and not (is_same_run and st.start == "!") then

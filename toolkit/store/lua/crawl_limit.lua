@@ -16,7 +16,7 @@ if st.limited == 1 then
     for _, held in ipairs(redis.call("HVALS", hands .. worker)) do
       local _, member = split_held(held)
       local domain = host_of(member)
-      local budget = budget_of(domain)
+      local budget = not is_seed(member) and budget_of(domain)
       if budget and budget[2] > 0 then
         redis.call("HINCRBY", budgets, "#" .. domain, 1)
       end

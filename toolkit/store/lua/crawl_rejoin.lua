@@ -8,10 +8,7 @@ local worker, number, ttl_ms, crawl = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[
 
 local is_blank = not load_state()
 if is_blank then
-  st.order, st.seen, st.seeds, st.items_kind, st.fingerprints = ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]
-  st.max_deaths, st.bloom_cap, st.bloom_bits = tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[14])
-  st.created_ms = now_ms
-  st.seen_epoch = string.format("%.0f", next_number())
+  begin(unpack(ARGV, 7, 14))
 end
 
 local function is_in_other_hands(entry)
@@ -61,12 +58,11 @@ for at = 15, #ARGV, 4 do
   if redis.call("HEXISTS", hands .. worker, entry) == 0 and not is_in_other_hands(entry) then
     -- What this Redis has never heard of was pushed after the time it is from. Unless its push came again already, or
     -- would not be held back by the seen set, it is kept; else who pushed it, or does its page again, brings it.
-    local is_seed = string.byte(member, 9) >= SEED
     local was_waiting = remove_where_it_waits(member)
-    if is_seed and not was_waiting then
+    if is_seed(member) and not was_waiting then
       remove_seed(member)
     end
-    if was_waiting or is_new_here or is_seed or is_blank then
+    if was_waiting or is_new_here or is_seed(member) or is_blank then
       redis.call("HSET", hands .. worker, entry, score .. " " .. member)
     end
   end

@@ -47,6 +47,16 @@ local function load_state()
   return st.order ~= ""
 end
 
+-- Begin a crawl that is not known here.
+local function begin(order, seen_kind, seeds_kind, items_kind, fingerprints, max_deaths, bloom_cap, bloom_bits)
+  st.order, st.seen, st.seeds, st.items_kind, st.fingerprints = order, seen_kind, seeds_kind, items_kind, fingerprints
+  st.max_deaths, st.bloom_cap, st.bloom_bits = tonumber(max_deaths), tonumber(bloom_cap), tonumber(bloom_bits)
+  st.created_ms = now_ms
+  st.seq = math.max(st.seq + 1, clock[1] * 1000000 + clock[2])
+  st.seen_epoch = string.format("%.0f", st.seq)
+  st.limited = redis.call("EXISTS", limits)
+end
+
 local function save_state()
   local changed = {}
   for name, value in pairs(st) do
@@ -113,9 +123,13 @@ local function wait_in_line(score, member)
   redis.call("ZADD", queue, score, member)
 end
 
+local function is_seed(member)
+  return string.byte(member, 9) >= SEED
+end
+
 -- One slot of the entry's domain is free again.
 local function free_slot(member)
-  if st.limited == 1 then
+  if st.limited == 1 and not is_seed(member) then
     local domain = host_of(member)
     if redis.call("HEXISTS", budgets, "#" .. domain) == 1 then
       if redis.call("HINCRBY", budgets, "#" .. domain, -1) <= 0 then
@@ -135,8 +149,7 @@ local function split_held(value)
 end
 
 local function with_deaths(member, deaths)
-  local mark = string.byte(member, 9)
-  local seed = mark >= SEED and SEED or 0
+  local seed = is_seed(member) and SEED or 0
   return string.sub(member, 1, 8) .. string.char(math.min(deaths, SEED - 1) + seed) .. string.sub(member, 10)
 end
 

@@ -61,17 +61,20 @@ end
 local function bits_of(fingerprint, generation, verb)
   local place, first, step = struct.unpack(">I4I6I6", fingerprint)
   local shard = place % shards_of(generation)
-  local command = { "BITFIELD", string.format("%s:%s:b%d:%.0f", seen, st.seen_epoch, generation, shard) }
+  local command, at = { "BITFIELD", string.format("%s:%s:b%d:%.0f", seen, st.seen_epoch, generation, shard) }, 2
   for i = 0, st.bloom_bits + generation - 1 do
-    command[#command + 1] = verb
-    command[#command + 1] = "u1"
-    command[#command + 1] = string.format("%.0f", (first + i * step + (i * i * i - i) / 6) % SHARD_BITS)
+    -- Numbers below 2^53 reach Redis exactly as they are.
+    local bit = (first + i * step + (i * i * i - i) / 6) % SHARD_BITS
+    command[at + 1], command[at + 2], command[at + 3] = verb, "u1", bit
+    at = at + 3
     if verb == "SET" then
-      command[#command + 1] = "1"
+      at = at + 1
+      command[at] = "1"
     end
   end
-  for _, bit in ipairs(redis.call(unpack(command))) do
-    if bit == 0 then
+  local found = redis.call(unpack(command))
+  for i = 1, #found do
+    if found[i] == 0 then
       return false
     end
   end
