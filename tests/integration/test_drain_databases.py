@@ -16,9 +16,9 @@ from support.postgres_server import PASSWORD, PostgresServer, programs_folder
 from support.require import require
 
 from toolkit.model.errors import CrawlctlError, DatabaseUnreachableError, RefusedError, UsageError
+from toolkit.model.transfers import Drained, Item
 from toolkit.transfer.address import parse_place
-from toolkit.transfer.drain import Drained, drain, follow
-from toolkit.transfer.items import Item
+from toolkit.transfer.drain import drain, follow
 from toolkit.transfer.seeds import read_seeds, sql_query
 from toolkit.transfer.sinks import open_sink
 

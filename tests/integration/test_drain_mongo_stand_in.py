@@ -13,8 +13,9 @@ from support.ports import free_port
 from support.require import require
 
 from toolkit.model.errors import CrawlctlError, DatabaseUnreachableError, UsageError
+from toolkit.model.transfers import Drained
 from toolkit.transfer.address import parse_place
-from toolkit.transfer.drain import Drained, drain
+from toolkit.transfer.drain import drain
 from toolkit.transfer.sinks import open_sink
 
 

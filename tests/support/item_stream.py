@@ -27,7 +27,7 @@ class ItemStream:
         self.failure: Exception | None = None
 
     def source(self, *, keeps: bool = False, again: bool = False) -> StreamSource:
-        return StreamSource(cast("Crawls", self), SHOP, redis="redis://desk", keeps=keeps, again=again)
+        return StreamSource(cast("Crawls", self), SHOP, "shop:items", redis="redis://desk", keeps=keeps, again=again)
 
     def drained(self, crawl: CrawlId, sink: str) -> str:  # noqa: ARG002 - the protocol's
         self._count()

@@ -20,6 +20,7 @@ REDIS_VARIABLE = "CRAWLCTL_REDIS"
 REDIS_SERVER_VARIABLE = "CRAWLCTL_REDIS_SERVER"
 NO_COLOR_VARIABLE = "NO_COLOR"
 DEBUG_VARIABLE = "CRAWLCTL_DEBUG"
+SINK_VARIABLE = "CRAWLCTL_SINK"
 
 __all__ = [
     "DEBUG_VARIABLE",
@@ -28,6 +29,7 @@ __all__ = [
     "OPTIONS",
     "REDIS_SERVER_VARIABLE",
     "REDIS_VARIABLE",
+    "SINK_VARIABLE",
     "STATE_VARIABLE",
     "Form",
     "Option",
@@ -220,6 +222,13 @@ OPTIONS: tuple[Option, ...] = (
         Form.TEXT,
         "The Redis or Valkey server program that crawlctl up starts.",
         default_words="the first that is found on PATH, else the one of crawlctl[local]",
+    ),
+    Option(
+        SINK_VARIABLE,
+        Scope.ENVIRONMENT,
+        Form.TEXT,
+        "Where crawlctl items drain writes to when neither --to nor --to-file is given: a file, or a database's URL.",
+        is_secret=True,
     ),
     Option(NO_COLOR_VARIABLE, Scope.ENVIRONMENT, Form.TEXT, "Set to anything, it turns colours off."),
     Option(DEBUG_VARIABLE, Scope.ENVIRONMENT, Form.TEXT, "Set to anything, a bug in crawlctl shows its traceback."),

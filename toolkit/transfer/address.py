@@ -9,11 +9,9 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import unquote
 
+from toolkit.config.options import SINK_VARIABLE
 from toolkit.model.errors import ConfigurationError, UsageError
 from toolkit.model.hosts import Secret
-
-SINK_VARIABLE = "CRAWLCTL_SINK"
-"""The environment variable that says where items go to when no option does."""
 
 DEFAULT_TABLE = "items"
 _MONGO = ("mongodb", "mongodb+srv")

@@ -24,6 +24,8 @@ from toolkit.model.crawls import (
 )
 from toolkit.model.errors import NotFoundError, RefusedError, UnwritableError
 from toolkit.model.names import CrawlId
+from toolkit.model.transfers import Adopted
+from toolkit.store.crawl_keys import default_keys
 from toolkit.store.interfaces_crawls import Crawls
 from toolkit.store.interfaces_foreign import Foreign, Queued
 from toolkit.store.wire_requests import write_request
@@ -48,21 +50,6 @@ _USUAL: dict[str, Any] = {"method": "GET", "encoding": "utf-8"}
 _OF_A_CLASS = frozenset({"method", "encoding", "dont_filter", "body", "priority"})
 
 
-@dataclass(frozen=True, slots=True)
-class Adopted:
-    """How far an adoption has come."""
-
-    requests: int = 0
-    fingerprints: int = 0
-    kept: int = 0
-    """Requests that could not be read or written; they are in `kept_in`."""
-    kept_in: str = ""
-    reasons: tuple[tuple[str, int], ...] = ()
-    """Why, and how many for each reason."""
-    fingerprints_kept: int = 0
-    """What was no fingerprint in the dupefilter, and was left out."""
-
-
 @dataclass(slots=True)
 class _Tally:
     done: Adopted
@@ -72,10 +59,18 @@ class _Tally:
         return replace(self.done, reasons=tuple(self.reasons.most_common(_MAX_REASONS)))
 
 
+def old_keys(spider: CrawlId, *, requests: str | None = None, seen: str | None = None) -> CrawlKeys:
+    """Return the keys of a spider of scrapy-redis: their usual names, but those that are given."""
+    usual = default_keys(spider)
+    return replace(usual, requests=requests or usual.requests, seen=seen or usual.seen)
+
+
 def found_plan(
-    foreign: Foreign, keys: CrawlKeys, crawl: CrawlId, *, spider: str, project: str, is_lifo: bool, seen: SeenKind
+    foreign: Foreign, old: CrawlKeys, crawl: CrawlId, *, spider: str, project: str, is_lifo: bool, seen: SeenKind
 ) -> CrawlPlan:
     """Return the plan that fits what scrapy-redis has left: its order and the kinds of its keys.
+
+    The crawl's keys have the old names where it has the spider's name, else the usual ones for its own.
 
     A queue that is a list may have been FIFO or LIFO, which nothing in Redis tells.
 
@@ -83,12 +78,13 @@ def found_plan(
         RefusedError: a key is of a type that scrapy-redis does not use.
 
     """
-    queues = [foreign.kind(keys.requests + suffix) for suffix in (ASIDE, KEPT, "")]
+    queues = [foreign.kind(old.requests + suffix) for suffix in (ASIDE, KEPT, "")]
     kind = next((each for each in queues if each != "none"), "none")
     if kind not in {"none", "zset", "list"}:
-        raise RefusedError(f"{keys.requests} is a {kind}, which is no queue of scrapy-redis")
+        raise RefusedError(f"{old.requests} is a {kind}, which is no queue of scrapy-redis")
     by_list = QueueOrder.LIFO if is_lifo else QueueOrder.FIFO
-    seeds = foreign.kind(keys.seeds)
+    keys = old if crawl == spider else default_keys(crawl)
+    seeds = foreign.kind(old.seeds)
     return CrawlPlan(
         crawl=crawl,
         spider=spider,

@@ -19,6 +19,7 @@ from typing import IO, Any, BinaryIO, cast
 
 from toolkit.model.crawls import Controls, CrawlPlan, CrawlView, DomainLimit, EntryId, EntryView, Leased, Shelf
 from toolkit.model.errors import ConfigurationError, StoreUnreadableError
+from toolkit.model.transfers import CrawlCounts
 from toolkit.store.wire_crawls import read_controls, read_plan, write_controls, write_plan
 from toolkit.transfer.files import replacing
 
@@ -38,20 +39,11 @@ class Head:
     limits: tuple[DomainLimit, ...]
 
 
-@dataclass(slots=True)
-class Counts:
-    """How much a file holds."""
-
-    entries: int = 0
-    seeds: int = 0
-    seen: int = 0
-
-
 class Writer:
     """Writes a crawl into an open file, and counts."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self.counts = Counts()
+        self.counts = CrawlCounts()
         self._file = file
         self._records: list[str] = []
         self._bytes = 0
@@ -140,9 +132,9 @@ class Archive:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def check(self) -> tuple[Head, Counts]:
+    def check(self) -> tuple[Head, CrawlCounts]:
         """Read all of it, and return its head and its counts."""
-        counts = Counts()
+        counts = CrawlCounts()
         end: Any = None
         for line in self._lines():
             if end is not None:

@@ -8,27 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from toolkit.model.errors import DatabaseUnreachableError, StoreUnreachableError, StoreUnreadableError
-from toolkit.transfer.items import Item
+from toolkit.model.transfers import Drained, Item
 from toolkit.transfer.sinks import Sink
 from toolkit.transfer.sources import Source
 
 DEFAULT_BATCH = 500
 LOOK_EVERY_S = 0.5
 RETRY_WITHIN_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Drained:
-    """How far a drain has come."""
-
-    new: int = 0
-    known: int = 0
-    """The sink had them already."""
-    altered: int = 0
-    """Of the new ones: hold something that the sink cannot, and were changed there."""
 
 
 def drain(source: Source, sink: Sink, *, batch: int = DEFAULT_BATCH) -> Iterator[Drained]:

@@ -10,14 +10,15 @@ from pathlib import Path
 from toolkit.model.crawls import CrawlKeys, CrawlPlan, CrawlView
 from toolkit.model.errors import NotFoundError, RefusedError
 from toolkit.model.names import CrawlId
+from toolkit.model.transfers import CrawlCounts
 from toolkit.store.interfaces_crawls import Crawls
 from toolkit.store.interfaces_foreign import Foreign, Queued
-from toolkit.transfer.archive import Archive, Counts, Head, writing
+from toolkit.transfer.archive import Archive, Head, writing
 
 _SEEDS_A_STEP = 1_000
 
 
-def export_crawl(crawls: Crawls, crawl: CrawlId, path: Path, *, force: bool = False) -> tuple[CrawlView, Counts]:
+def export_crawl(crawls: Crawls, crawl: CrawlId, path: Path, *, force: bool = False) -> tuple[CrawlView, CrawlCounts]:
     """Write a crawl to a file, which is there whole or not at all; return what was seen of it, and how much it holds.
 
     Raises:
@@ -51,7 +52,7 @@ def export_crawl(crawls: Crawls, crawl: CrawlId, path: Path, *, force: bool = Fa
 
 def import_crawl(
     crawls: Crawls, foreign: Foreign, path: Path, *, name: CrawlId | None = None
-) -> tuple[CrawlPlan, Counts]:
+) -> tuple[CrawlPlan, CrawlCounts]:
     """Bring a crawl from a file into this Redis, under another name if one is given; return its plan and counts.
 
     The file is read to its end before anything is written. While it is brought in, the crawl is paused; ended half-way

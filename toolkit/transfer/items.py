@@ -1,4 +1,4 @@
-"""An item on its way out of a crawl: its place and key, and its body as the sinks of each kind can hold it."""
+"""The body of an item on its way out of a crawl, as the sinks of each kind can hold it."""
 
 from __future__ import annotations
 
@@ -6,25 +6,9 @@ import base64
 import json
 import math
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 _REPLACED = "\ufffd"
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One item: `id` is its place among the crawl's items, `key` what no other item of the crawl has."""
-
-    id: str
-    key: str
-    body: bytes
-
-    @property
-    def at(self) -> datetime:
-        """When it was delivered: a stream's ids begin with Redis' clock; for others, now."""
-        ms = self.id.partition("-")[0]
-        return datetime.fromtimestamp(int(ms) / 1000, UTC) if ms.isdecimal() else datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)

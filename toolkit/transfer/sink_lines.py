@@ -17,11 +17,13 @@ from typing import Any
 
 from toolkit.model.errors import ConfigurationError, RefusedError
 from toolkit.model.names import CrawlId
+from toolkit.model.transfers import Item
 from toolkit.transfer.address import Place
 from toolkit.transfer.files import write_atomically
-from toolkit.transfer.items import Item, Written, line_of
+from toolkit.transfer.items import Written, line_of
 
 POSITION_SUFFIX = ".position"
+STDOUT = "stdout"
 _FORMAT = 1
 
 
@@ -161,8 +163,8 @@ class LinesFile:
 class StandardOutput:
     """Each item as a line on standard output; the last batch comes again if the drain was ended before it was told."""
 
-    identity = "stdout"
-    shown = "stdout"
+    identity = STDOUT
+    shown = STDOUT
 
     def begin(self, source: str) -> str:  # noqa: ARG002 - see Sink
         """Know nothing of what came before."""

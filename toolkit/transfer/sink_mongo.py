@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.model.errors import DatabaseUnreachableError, MissingExtraError, RefusedError, UsageError
 from toolkit.model.names import CrawlId
+from toolkit.model.transfers import Item
 from toolkit.transfer.address import DEFAULT_TABLE, Place
-from toolkit.transfer.items import Item, Written, document_of
+from toolkit.transfer.items import Written, document_of
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.model.errors import CrawlctlError, RefusedError
 from toolkit.model.names import MAX_NAME_CHARS, CrawlId
+from toolkit.model.transfers import Item
 from toolkit.transfer.address import DEFAULT_TABLE, Place
 from toolkit.transfer.database import open_engine, translated
-from toolkit.transfer.items import Item, Written, document_of
+from toolkit.transfer.items import Written, document_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from toolkit.model.names import CrawlId
+from toolkit.model.transfers import Item
 from toolkit.transfer.address import DEFAULT_TABLE, Place, PlaceKind
-from toolkit.transfer.items import Item, Written
+from toolkit.transfer.items import Written
 
 
 class Sink(Protocol):

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.transfer.items import Item, document_of, line_of
+from toolkit.model.transfers import Item
+from toolkit.transfer.items import document_of, line_of
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from support.item_stream import SHOP, EndedError, ItemStream, bodies
 
 from toolkit.model.errors import ConfigurationError, RefusedError
+from toolkit.model.transfers import Item
 from toolkit.transfer.address import parse_place
 from toolkit.transfer.drain import drain
-from toolkit.transfer.items import Item
 from toolkit.transfer.sink_lines import LinesFile
 
 
