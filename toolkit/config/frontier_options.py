@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toolkit.config.option import Form, Option, Scope
 from toolkit.model.crawls import DEFAULT_WORKER_LEASE_S, MAX_DELIVERIES, SeenKind
+from toolkit.model.jobs import CRAWL_SETTING, RUN_SETTING
 
 DOMAIN_LIMITS_SHAPE = (
     "pairs of a domain, or `*` for each other one, and its limits: "
@@ -12,14 +13,14 @@ DOMAIN_LIMITS_SHAPE = (
 
 FRONTIER_OPTIONS: tuple[Option, ...] = (
     Option(
-        "FRONTIER_CRAWL",
+        CRAWL_SETTING,
         Scope.SPIDER,
         Form.TEXT,
         "The crawl that this process works on; crawls of different names do not mix, also those of one spider.",
         default_words="the spider's name",
     ),
     Option(
-        "FRONTIER_RUN",
+        RUN_SETTING,
         Scope.SPIDER,
         Form.TEXT,
         "What workers that were started together share; one that comes when their crawl is over has nothing to do.",

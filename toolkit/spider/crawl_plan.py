@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from scrapy.utils.misc import load_object
 
 from toolkit.model.crawls import CrawlPlan, ItemsKind, QueueOrder, SeedsKind, SeenKind
 from toolkit.model.errors import ConfigurationError, UsageError
+from toolkit.model.jobs import CRAWL_SETTING, RUN_SETTING
 from toolkit.model.names import CrawlId, check_crawl
 from toolkit.runs.folder import CLAIM, RunFolder
 from toolkit.spider.frontier_keys import read_keys
@@ -59,7 +61,7 @@ def read_plan(crawler: Crawler) -> CrawlPlan:
         fingerprints=_fingerprints(settings),
         persists=settings.getbool("SCHEDULER_PERSIST"),
         max_deliveries=int(number(settings, "FRONTIER_MAX_DELIVERIES")),
-        run=str(settings.get("FRONTIER_RUN") or claim_of_this_process().get("run") or ""),
+        run=str(settings.get(RUN_SETTING) or ""),
         limits=domain_limits(settings),
     )
 
@@ -72,11 +74,11 @@ def crawl_of(crawler: Crawler) -> CrawlId:
 
     """
     spider = _spider(crawler)
-    chosen = str(crawler.settings.get("FRONTIER_CRAWL") or spider.name)
+    chosen = str(crawler.settings.get(CRAWL_SETTING) or spider.name)
     try:
         return check_crawl(chosen)
     except UsageError as error:
-        raise ConfigurationError(error.message, hint="give the crawl a name by the setting FRONTIER_CRAWL") from error
+        raise ConfigurationError(error.message, hint=f"give the crawl a name by the setting {CRAWL_SETTING}") from error
 
 
 def filters_duplicates(settings: BaseSettings) -> bool:
@@ -135,24 +137,22 @@ def _seeds_kind(settings: BaseSettings) -> SeedsKind:
 
 
 def _items_kind(settings: BaseSettings) -> ItemsKind:
-    """Return the kind that the enabled pipeline writes; without one, items that were delivered go to a stream."""
-    found = set()
-    for entry, order in settings.getdict("ITEM_PIPELINES").items():
-        if order is None:
-            continue
-        loaded = load_object(entry)
-        if isinstance(loaded, type) and issubclass(loaded, CommitPipeline):
-            found.add(loaded.kind)
-        elif named(entry) == "scrapy_redis.pipelines.RedisPipeline":
-            logger.warning(
-                "scrapy_redis.pipelines.RedisPipeline writes an item again when its page is fetched again; "
-                "toolkit.spider.RedisPipeline, in its place, delivers it once"
-            )
+    """Return the kind of key that the enabled pipeline writes; without one of ours, it does not matter."""
+    enabled = [load_object(entry) for entry, order in settings.getdict("ITEM_PIPELINES").items() if order is not None]
+    classes = [each for each in enabled if isinstance(each, type)]
+    found = {each.kind for each in classes if issubclass(each, CommitPipeline)}
     if len(found) > 1:
         raise ConfigurationError(
             "ITEM_PIPELINES names both RedisPipeline and StreamPipeline of toolkit.spider: take one"
         )
-    return found.pop() if found else ItemsKind.STREAM
+    theirs = getattr(sys.modules.get("scrapy_redis.pipelines"), "RedisPipeline", None)
+    if any(issubclass(each, theirs) for each in classes if isinstance(theirs, type)):
+        found.add(ItemsKind.LIST)
+        logger.warning(
+            "scrapy_redis.pipelines.RedisPipeline writes an item again when its page is fetched again; "
+            "toolkit.spider.RedisPipeline, in its place, delivers it once"
+        )
+    return ItemsKind.LIST if ItemsKind.LIST in found else ItemsKind.STREAM
 
 
 def _fingerprints(settings: BaseSettings) -> str:
