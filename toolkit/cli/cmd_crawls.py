@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from toolkit.cli import cmd_controls
+from toolkit.cli import cmd_controls, cmd_transfer
 from toolkit.cli.command import CRAWLS, CrawlArgument, YesOption, command, subcommands
 from toolkit.cli.session import Session
 
@@ -42,6 +42,7 @@ def add_to(app: typer.Typer) -> None:
     command(crawls, "crawlctl crawls peek products", "crawlctl crawls peek products --dead --limit 100")(peek)
     command(crawls, "crawlctl crawls requeue products", "crawlctl crawls requeue products 0006484f2a9b1c00")(requeue)
     command(crawls, "crawlctl crawls clear products", "crawlctl crawls clear products --keep-seen --yes")(clear)
+    cmd_transfer.add_to(app, crawls)
 
 
 def list_(session: Session) -> None:
