@@ -65,6 +65,8 @@ class ItemsKind(StrEnum):
     """Each with a key of its own, `<entry>-<number>`, that tells a drain whether it has it already."""
     LIST = "list"
     """As scrapy-redis does, the item alone."""
+    NONE = "none"
+    """No items go through the frontier: whatever lies under their key is somebody else's."""
 
 
 @dataclass(frozen=True, slots=True)

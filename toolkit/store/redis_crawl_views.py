@@ -73,7 +73,7 @@ class RedisCrawlViews:
             ("ZCARD", keys.requests) if is_ours else ("EXISTS", keys.requests),
             (_COUNT[plan.seeds], keys.seeds) if types[0].decode() == plan.seeds else ("ECHO", "0"),
             ("XLEN" if plan.items is ItemsKind.STREAM else "LLEN", keys.items)
-            if types[1].decode() == plan.items
+            if types[1].decode() == plan.items and plan.items is not ItemsKind.NONE
             else ("ECHO", "0"),
             *(("HLEN", keys.hands(name)) for name, _ in live),
             *(("ZCARD", keys.domain(domain.decode())) for domain in due),

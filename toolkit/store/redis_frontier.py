@@ -109,7 +109,7 @@ class RedisFrontier:
         if verdict == b"spoilt":
             raise StoreUnreadableError(
                 f"{_text(told[0])} in Redis is of another type than the crawl's: somebody else wrote to it",
-                hint="rename or delete it; the workers go on then",
+                hint="rename or delete it, and start the workers again; nothing of the crawl is lost",
             )
         return Answer(Verdict(verdict.decode()), known=told[0] if told else 0)
 

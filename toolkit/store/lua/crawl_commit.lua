@@ -37,7 +37,7 @@ local function is_type(key, wanted)
 end
 local spoilt = not is_type(queue, "zset") and queue
   or st.seen == "set" and not is_type(seen, "set") and seen
-  or not is_type(items, st.items_kind) and items
+  or st.items_kind ~= "none" and not is_type(items, st.items_kind) and items
 if spoilt then
   return { "spoilt", spoilt }
 end
@@ -106,11 +106,7 @@ for _ = 1, n_ends do
     local score, member = split_held(held)
     free_slot(member)
     if disposition == "b" then
-      if string.byte(member, 9) % SEED >= 2 then
-        redis.call("ZADD", suspects, score, member)
-      else
-        wait_in_line(score, member)
-      end
+      put_back(score, member)
     elseif disposition == "x" then
       bury(score, member, why)
     else

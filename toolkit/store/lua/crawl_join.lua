@@ -40,7 +40,7 @@ if is_there and st.crawl ~= "" and st.crawl ~= crawl then
 end
 for name, key in pairs({ seeds = seeds, items = items }) do
   local found, mine = type_of(key), wanted[name == "seeds" and "seeds" or "items_kind"]
-  if found ~= "none" and found ~= mine then
+  if found ~= "none" and mine ~= "none" and found ~= mine then
     return { "refused", name, found, mine }
   end
 end

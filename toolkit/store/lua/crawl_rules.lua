@@ -153,6 +153,14 @@ local function with_deaths(member, deaths)
   return string.sub(member, 1, 8) .. string.char(math.min(deaths, SEED - 1) + seed) .. string.sub(member, 10)
 end
 
+local function put_back(score, member)
+  if string.byte(member, 9) % SEED >= 2 then
+    redis.call("ZADD", suspects, score, member)
+  else
+    wait_in_line(score, member)
+  end
+end
+
 local function bury(score, member, why)
   local buried = cmsgpack.pack({ why, string.format("%.0f", now_ms), score, member })
   redis.call("HSET", dead, string.sub(member, 1, 8), buried)
@@ -168,10 +176,8 @@ local function reclaim(worker, has_died)
     member = with_deaths(member, deaths)
     if deaths >= st.max_deaths then
       bury(score, member, "its workers died, " .. deaths .. " times")
-    elseif deaths >= 2 then
-      redis.call("ZADD", suspects, score, member)
     else
-      wait_in_line(score, member)
+      put_back(score, member)
     end
   end
   redis.call("DEL", hands .. worker)

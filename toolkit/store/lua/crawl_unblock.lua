@@ -7,7 +7,7 @@ load_state()
 local found = redis.call("HRANDFIELD", blocked, tonumber(ARGV[1]), "WITHVALUES")
 for i = 1, #found, 2 do
   local score, member = split_held(found[i + 1])
-  wait_in_line(score, member)
+  put_back(score, member)
   redis.call("HDEL", blocked, found[i])
 end
 save_state()
