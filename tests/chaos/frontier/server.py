@@ -27,7 +27,7 @@ class Pages:
         self._latency_s = latency_s
         self._shied: set[int] = set()
 
-    def answer(self, path: str, agent: str) -> tuple[float, bytes]:
+    def answer(self, path: str, worker: str) -> tuple[float, bytes]:
         """Return in how many seconds to answer, and what."""
         if path == "/fetches":
             return 0.0, _message("200 OK", json.dumps(self.fetches).encode())
@@ -43,7 +43,7 @@ class Pages:
         if self._graph.is_shy(page) and page not in self._shied:
             self._shied.add(page)
             return delay_s, _message("503 Service Unavailable", b"")
-        self.fetches[page].append((time.time(), agent))
+        self.fetches[page].append((time.time(), worker))
         return delay_s, _message("200 OK", self._body(page))
 
     def _body(self, page: int) -> bytes:
@@ -76,8 +76,8 @@ class Connection(asyncio.Protocol):
             lines = self._read[:end].decode("latin-1").split("\r\n")
             self._read = self._read[end + 4 :]
             path = lines[0].split(" ")[1]
-            agents = (line[12:] for line in lines if line.lower().startswith("user-agent: "))
-            delay_s, message = self._pages.answer(path, next(agents, ""))
+            workers = (line[10:] for line in lines if line.lower().startswith("x-worker: "))
+            delay_s, message = self._pages.answer(path, next(workers, ""))
             asyncio.get_running_loop().call_later(delay_s, self._send, message)
 
     def _send(self, message: bytes) -> None:

@@ -39,6 +39,7 @@ class Place:
             "REMOTE_CONTROL_ENABLED": False,
             "ROBOTSTXT_OBEY": False,
             "LOG_LEVEL": "INFO",
+            "DOWNLOADER_MIDDLEWARES": {"chaos.frontier.spiders.parsing.Signing": 900},
             **settings,
         }
         lines = [f"{name} = {pformat(value)}" for name, value in whole.items()]
@@ -53,7 +54,7 @@ class Worker:
         self.started_at = time.time()
         command = [sys.executable, "-m", "scrapy", "crawl", CRAWL]
         command += ["-a", f"site={place.site_url}", "-a", f"journal={place.journal}"]
-        command += ["-s", f"REDIS_URL=redis://127.0.0.1:{link.port}/0", "-s", f"USER_AGENT={name}"]
+        command += ["-s", f"REDIS_URL=redis://127.0.0.1:{link.port}/0", "-s", f"CHAOS_WORKER={name}"]
         search = {"PYTHONPATH": f"{_TESTS}:{place.folder}", "SCRAPY_SETTINGS_MODULE": SETTINGS}
         with (place.folder / f"{name}.log").open("ab") as log:
             self._process = start(command, cwd=place.folder, env=quiet_environment(place.folder, **search), output=log)

@@ -22,6 +22,22 @@ from scrapy.http import Request, Response, TextResponse
 PATIENCE_S = 0.3
 
 
+class Signing:
+    """Downloader middleware: signs each request with the worker that sends it, also one that another has tried."""
+
+    def __init__(self, worker: str) -> None:
+        self._worker = worker
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Signing:
+        """Take the worker's name from its settings."""
+        return cls(crawler.settings["CHAOS_WORKER"])
+
+    def process_request(self, request: Request) -> None:
+        """Write the name over any other."""
+        request.headers["X-Worker"] = self._worker
+
+
 class PageParsing(scrapy.Spider):
     """Brings an item for each page: its number, and those of the pages that it links to, all of which it follows.
 
@@ -63,7 +79,9 @@ class PageParsing(scrapy.Spider):
 
     def tell(self, **what: Any) -> None:
         """Append one line."""
-        line = json.dumps({"worker": self.settings["USER_AGENT"], "pid": os.getpid(), "at": time.time(), **what}) + "\n"
+        line = (
+            json.dumps({"worker": self.settings["CHAOS_WORKER"], "pid": os.getpid(), "at": time.time(), **what}) + "\n"
+        )
         descriptor = os.open(Path(self.journal), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         os.write(descriptor, line.encode())
         os.close(descriptor)
