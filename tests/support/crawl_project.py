@@ -127,7 +127,10 @@ class Repeating(scrapy.Spider):
 
     def parse(self, response):
         for _ in range(5):
-            yield scrapy.Request(f"{SITE}/p/2")
+            yield scrapy.Request(f"{SITE}/p/2", callback=self.parse_last)
+
+    def parse_last(self, response):
+        yield {"url": response.url}
 
 
 class Order(scrapy.Spider):

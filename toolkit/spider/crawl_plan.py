@@ -137,7 +137,7 @@ def _seeds_kind(settings: BaseSettings) -> SeedsKind:
 
 
 def _items_kind(settings: BaseSettings) -> ItemsKind:
-    """Return the kind of key that the enabled pipeline writes; without one of ours, it does not matter."""
+    """Return the kind of key that the enabled pipeline writes, ours or scrapy-redis' own."""
     enabled = [load_object(entry) for entry, order in settings.getdict("ITEM_PIPELINES").items() if order is not None]
     classes = [each for each in enabled if isinstance(each, type)]
     found = {each.kind for each in classes if issubclass(each, CommitPipeline)}
@@ -147,12 +147,12 @@ def _items_kind(settings: BaseSettings) -> ItemsKind:
         )
     theirs = getattr(sys.modules.get("scrapy_redis.pipelines"), "RedisPipeline", None)
     if any(issubclass(each, theirs) for each in classes if isinstance(theirs, type)):
-        found.add(ItemsKind.LIST)
+        found = found or {ItemsKind.LIST}
         logger.warning(
             "scrapy_redis.pipelines.RedisPipeline writes an item again when its page is fetched again; "
             "toolkit.spider.RedisPipeline, in its place, delivers it once"
         )
-    return ItemsKind.LIST if ItemsKind.LIST in found else ItemsKind.STREAM
+    return next(iter(found), ItemsKind.NONE)
 
 
 def _fingerprints(settings: BaseSettings) -> str:

@@ -65,7 +65,7 @@ def test_a_project_that_says_nothing_gets_scrapy_redis_names_and_the_safe_kinds(
     assert (plan.keys.requests, plan.keys.seen) == ("shop:requests", "shop:dupefilter")
     assert (plan.keys.seeds, plan.keys.items) == ("shop:start_urls", "shop:items")
     assert (plan.order, plan.seen, plan.seeds) == (QueueOrder.PRIORITY, SeenKind.PACKED, SeedsKind.LIST)
-    assert (plan.items, plan.fingerprints, plan.persists) == (ItemsKind.STREAM, "scrapy", False)
+    assert (plan.items, plan.fingerprints, plan.persists) == (ItemsKind.NONE, "scrapy", False)
     assert (found.serializer, found.filters, found.flush_on_start) == (Wire.MSGPACK, True, False)
     assert found.redis == Secret("redis://localhost:6379/0")
 
@@ -286,7 +286,8 @@ def test_the_enabled_pipeline_says_what_kind_of_key_items_go_to() -> None:
 
 
 def test_scrapy_redis_own_pipeline_is_said_to_repeat_items(caplog: pytest.LogCaptureFixture) -> None:
-    settings_of(ITEM_PIPELINES={"scrapy_redis.pipelines.RedisPipeline": 300})
+    found = settings_of(ITEM_PIPELINES={"scrapy_redis.pipelines.RedisPipeline": 300})
+    assert found.plan.items is ItemsKind.LIST
     assert "toolkit.spider.RedisPipeline" in caplog.text
 
 

@@ -190,3 +190,17 @@ def test_a_downloader_of_a_projects_own_is_paused_by_the_engine_alone(crawl: Cra
     assert crawl.engine.paused
     crawl.throttle.apply(Wish())
     assert not crawl.engine.paused
+
+
+def test_a_crawl_is_tuned_where_its_job_is_not_and_put_back(crawl: Crawl) -> None:
+    before = crawl.state()
+    crawl.throttle.apply_crawl(concurrency=4, delay_s=3.0)
+    assert (crawl.state()["total"], crawl.state()["delay"]) == (4, 3.0)
+    crawl.throttle.apply(Wish(concurrency=2, is_paused=True))
+    assert (crawl.state()["total"], crawl.state()["delay"], crawl.engine.paused) == (2, 3.0, True)
+    crawl.throttle.apply_crawl(concurrency=9, delay_s=None)
+    assert (crawl.state()["total"], crawl.state()["delay"]) == (2, before["delay"])
+    crawl.throttle.apply(Wish())
+    assert (crawl.state()["total"], crawl.engine.paused) == (9, False)
+    crawl.throttle.apply_crawl(concurrency=None, delay_s=None)
+    assert crawl.state() == before
