@@ -58,11 +58,11 @@ def follow(
             if failures:
                 source.begin(sink.identity, sink.begin(source.name))
             items = source.following(batch)
-            if items:
-                done = _moved(source, sink, items, done)
             if failures:
                 say("it answers again")
                 failures = 0
+            if items:
+                done = _moved(source, sink, items, done)
         except StoreUnreadableError:
             raise
         except (StoreUnreachableError, DatabaseUnreachableError) as error:
