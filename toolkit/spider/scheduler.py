@@ -8,18 +8,17 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, DontCloseSpider
-from scrapy.utils.defer import maybe_deferred_to_future
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import Deferred, succeed
 from twisted.python.failure import Failure
 
-from toolkit.model.crawls import Controls, Disposition, Done, Filter, Joined, Push, StartRole
+from toolkit.model.crawls import Controls, Disposition, Done, Filter, Joined, Push
 from toolkit.model.errors import CrawlctlError, UnwritableError
 from toolkit.model.jobs import FRONTIER_UNUSABLE
 from toolkit.spider.calls import Calls, told
@@ -35,6 +34,7 @@ from toolkit.spider.outbox import Batch
 from toolkit.spider.requests import RequestWriter
 from toolkit.spider.seeds import SeedSource
 from toolkit.spider.seen_cache import SeenCache
+from toolkit.spider.start_run import StartRun, nothing
 from toolkit.store.frontier import open_frontier
 
 _FINGERPRINT_BYTES = 20
@@ -63,7 +63,6 @@ class Scheduler(BaseScheduler):
         self._is_open = False
         self._has_nothing_to_do = False
         self._woken_at = 0.0
-        self._from_start: Request | None = None
         self._from_seed: Request | None = None
         self._refusals: Counter[tuple[str, str]] = Counter()
         self._wants_requests = False
@@ -89,12 +88,12 @@ class Scheduler(BaseScheduler):
             self._say(error)
             raise CloseSpider(FRONTIER_UNUSABLE) from error
         self._crawler.signals.connect(self._spider_idle, signal=signals.spider_idle)
-        self._hooks.wrap_start(self._run_start)
         try:
             if self._problem is not None:
                 raise self._problem
             self._set_up(spider)
         except CrawlctlError as error:
+            self._hooks.wrap_start(nothing)
             self.fail(error)
             return succeed(None)
         joined = self._exchange.join(flush=self._settings.flush_on_start)
@@ -260,6 +259,8 @@ class Scheduler(BaseScheduler):
         )
         if settings.obeys_crawl_delay:
             self._delays = CrawlDelays(self._crawler, exchange.learn)
+        self._start = StartRun(exchange)
+        self._hooks.wrap_start(self._start.run)
         self._hooks.mark_pages(exchange.leases)
         self._hooks.report_ends(self._ended)
         self._hooks.hold_output(lambda: exchange.outbox.is_full, exchange.wait_for_room)
@@ -268,6 +269,7 @@ class Scheduler(BaseScheduler):
         if joined.is_over:
             logger.info("The crawl %s is over already: there is nothing to do", self._settings.plan.crawl)
             self._has_nothing_to_do = True
+            self._hooks.wrap_start(nothing)
             return
         self._is_open = True
         if joined.pending:
@@ -275,40 +277,12 @@ class Scheduler(BaseScheduler):
 
     def _not_joined(self, failure: Failure) -> None:
         error = failure.value
+        self._hooks.wrap_start(nothing)
         self.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
     def _say(self, error: Exception) -> None:
         trace = None if isinstance(error, CrawlctlError) else error
         logger.error("The frontier cannot be used: %s", told(error), exc_info=trace)
-
-    async def _run_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Give what the spider's `start()` gives, in the one worker whose part it is."""
-        if not self._is_open:
-            return
-        exchange = self._exchange
-        await maybe_deferred_to_future(exchange.wait_for_role())
-        if exchange.role is not StartRole.YOURS:
-            return
-        exchange.is_starting = True
-        try:
-            async for each in start:
-                while exchange.outbox.is_full:
-                    await maybe_deferred_to_future(exchange.wait_for_room())
-                if isinstance(each, Request):
-                    self._from_start = each
-                yield each
-        except CancelledError:
-            # The spider closes: another worker has to run it.
-            raise
-        except Exception:
-            self._end_start()
-            raise
-        self._end_start()
-
-    def _end_start(self) -> None:
-        self._exchange.is_starting = False
-        self._exchange.outbox.end_start()
-        self._exchange.added()
 
     # Requests on their way.
 
@@ -319,9 +293,10 @@ class Scheduler(BaseScheduler):
                 return False
             page = None
         kind, fingerprint = Filter.NONE, b""
-        if request is self._from_start:
-            self._from_start = None
-            kind, fingerprint = Filter.START, self._fingerprint(request)
+        if self._start.has_yielded(request):
+            is_filtered = self._settings.filters and not request.dont_filter
+            kind = Filter.START
+            fingerprint = self._start.fingerprint(self._fingerprint(request), is_filtered=is_filtered)
         elif not request.dont_filter and self._settings.filters:
             kind, fingerprint = Filter.SEEN, self._fingerprint(request)
             if fingerprint in self._seen:

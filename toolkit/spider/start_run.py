@@ -1,0 +1,83 @@
+"""Runs a spider's `start()` in the one worker of the crawl whose part it is, and knows what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+from scrapy import Request
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.defer import CancelledError
+
+from toolkit.model.crawls import StartRole
+from toolkit.spider.exchange import Exchange
+
+
+class StartRun:
+    """One worker's part in `start()`; the others wait until it is over, or theirs."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._yielded: Request | None = None
+        self._once: set[bytes] = set()
+        self._again: Counter[bytes] = Counter()
+
+    async def run(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Give what `start()` gives, if it is this worker's part, and let the frontier know its end."""
+        exchange = self._exchange
+        await maybe_deferred_to_future(exchange.wait_for_role())
+        if exchange.role is not StartRole.YOURS:
+            return
+        exchange.is_starting = True
+        try:
+            async for each in start:
+                while exchange.outbox.is_full:
+                    await maybe_deferred_to_future(exchange.wait_for_room())
+                if isinstance(each, Request):
+                    self._yielded = each
+                yield each
+        except CancelledError:
+            # The spider closes: another worker has to run it.
+            raise
+        except Exception:
+            self._end()
+            raise
+        self._end()
+
+    def has_yielded(self, request: Request) -> bool:
+        """Tell whether the request is the one that `start()` has just yielded; true only once."""
+        if request is not self._yielded:
+            return False
+        self._yielded = None
+        return True
+
+    def fingerprint(self, fingerprint: bytes, *, is_filtered: bool) -> bytes:
+        """Return the fingerprint under which a request of `start()` is known to the crawl.
+
+        One that is not to be filtered comes as often as it is yielded. When `start()` is run anew, since its worker
+        died, each of them is known by its number.
+        """
+        if is_filtered:
+            return fingerprint
+        key = fingerprint[:8]
+        if key not in self._once:
+            self._once.add(key)
+            return fingerprint
+        self._again[key] += 1
+        return hashlib.sha1(b"%b %d" % (fingerprint, self._again[key]), usedforsecurity=False).digest()
+
+    def _end(self) -> None:
+        self._once.clear()
+        self._again.clear()
+        self._exchange.is_starting = False
+        self._exchange.outbox.end_start()
+        self._exchange.added()
+
+
+async def nothing(_: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """Give nothing in place of what `start()` would give."""
+    none: tuple[Any, ...] = ()
+    for each in none:
+        yield each
