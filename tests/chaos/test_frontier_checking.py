@@ -89,14 +89,21 @@ def test_a_second_fetch_is_excused_by_a_fault_of_the_first_worker(workers: tuple
 @pytest.mark.parametrize(
     "hit",
     [
-        a_hit(TWO.worker),
+        a_hit("worker-3.1"),
         a_hit(ONE.worker, begin=105.0, end=105.1),
-        a_hit(ONE.worker, begin=101.0, end=102.0),
+        a_hit(ONE.worker, begin=101.0, end=101.3),
+        a_hit(TWO.worker, begin=101.0, end=102.0),
+        a_hit(TWO.worker, begin=104.1, end=104.2),
     ],
-    ids=["another worker's", "after the second fetch", "before the first"],
+    ids=["another worker's", "after the second fetch", "before the first", "long mended", "of the second after it"],
 )
 def test_a_second_fetch_is_not_excused_by_any_fault(hit: Hit) -> None:
     assert judge(replace(GOOD, fetches=AGAIN, hits=(hit,))).refetched_unexplained == 1
+
+
+def test_a_second_fetch_by_a_worker_that_did_not_know_yet_what_it_had_lost_is_excused() -> None:
+    frozen = a_hit(TWO.worker, kind=FaultKind.WORKER_FREEZES, begin=100.0, end=103.9)
+    assert judge(replace(GOOD, fetches=AGAIN, hits=(frozen,))).broken == []
 
 
 def test_more_second_fetches_than_were_in_hand_are_too_many() -> None:

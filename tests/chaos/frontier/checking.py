@@ -20,6 +20,8 @@ TOLD = 5
 """So many pages of each kind of loss are named."""
 IN_HAND_S = 15.0
 """No page is in a worker's hands longer than that, Redis being away for the longest included."""
+UNAWARE_S = 1.5
+"""So long after a fault a worker may still work on what others have by now, since nobody has told it."""
 _CLOCK_SLACK_S = 0.5
 _HARMLESS = frozenset({FaultKind.SHORT_FREEZE})
 
@@ -39,9 +41,13 @@ class Hit:
 
     def explains(self, first: Fetch, second: Fetch) -> bool:
         """Return whether it may be why a page that had been fetched was fetched again."""
-        is_hit = not self.workers or first.worker in self.workers
         since = self.begin if self.rolled_back_to is None else self.rolled_back_to
-        return is_hit and since - _CLOCK_SLACK_S <= second.at and since - IN_HAND_S <= first.at <= self.end
+        was_in_hand = since - IN_HAND_S <= first.at <= self.end + UNAWARE_S and since - _CLOCK_SLACK_S <= second.at
+        was_unaware = self.begin <= second.at <= self.end + UNAWARE_S
+        return (self._hits(first.worker) and was_in_hand) or (self._hits(second.worker) and was_unaware)
+
+    def _hits(self, worker: str) -> bool:
+        return not self.workers or worker in self.workers
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import redis
@@ -176,6 +177,8 @@ class Run:
         self.say(f"{len(injector.hits)} faults, {len(lives)} processes; reading what is in Redis")
         with redis.Redis.from_url(self._redis.url) as client:
             items = self._rig.items(client)
+        told = {"hits": list(map(asdict, injector.hits)), "fetches": list(map(asdict, site.fetches()))}
+        (self._folder / "seen.json").write_text(json.dumps(told))
         return Evidence(
             graph=site.graph,
             fetches=site.fetches(),
