@@ -123,10 +123,28 @@ def test_a_node_loads_nothing_of_the_operator_s() -> None:
     assert not [name for name in loaded if name.startswith(("toolkit.cli", "toolkit.cluster", "toolkit.config.inv"))]
 
 
-def test_a_spider_s_process_loads_nothing_of_the_operator_s_and_no_redis() -> None:
-    loaded = loaded_by(f"import toolkit.node.runner, {_all_of('spider', 'runs')}")
-    assert unwanted(loaded, OPERATORS | {"redis", "scrapyd.app"}) == set()
+def test_a_job_s_reporter_loads_nothing_of_the_operator_s_and_no_redis() -> None:
+    loaded = loaded_by(f"import toolkit.node.runner, toolkit.spider.extensions, {_all_of('runs')}")
+    assert unwanted(loaded, OPERATORS | {"redis", "scrapyd.app", "scrapy_redis"}) == set()
     assert not [name for name in loaded if name.startswith(("toolkit.store", "toolkit.config"))]
+
+
+def test_a_worker_of_a_crawl_loads_nothing_of_the_operator_s() -> None:
+    loaded = loaded_by(f"import toolkit.node.runner, {_all_of('spider')}")
+    assert unwanted(loaded, OPERATORS | {"scrapyd.app"}) == set()
+    assert not [name for name in loaded if name.startswith(("toolkit.cli", "toolkit.cluster", "toolkit.config.inv"))]
+
+
+def test_the_scheduler_adds_only_redis_and_the_wire_format_to_a_spider_s_process() -> None:
+    scrapy = (
+        "import scrapy.crawler, scrapy.core.engine; from scrapy.settings import Settings; "
+        "from scrapy.utils.misc import load_object; settings = Settings(); "
+        "components = ('EXTENSIONS_BASE', 'DOWNLOADER_MIDDLEWARES_BASE', 'SPIDER_MIDDLEWARES_BASE'); "
+        "[load_object(path) for name in components for path in settings[name]]; "
+    )
+    added = loaded_by(f"{scrapy} import toolkit.spider.scheduler, toolkit.store.redis_frontier") - loaded_by(scrapy)
+    packages = {name.partition(".")[0] for name in added} - sys.stdlib_module_names
+    assert packages - {"toolkit", "scrapy"} == {"redis", "msgpack"}
 
 
 def _all_of(*rooms: str) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from protego import Protego
 from scrapy import signals
 from scrapy.crawler import Crawler
 
@@ -39,6 +38,8 @@ class CrawlDelays:
 
 def limit_of(domain: str, robots: bytes, agent: str) -> DomainLimit | None:
     """Return the limit that a robots.txt asks of this user agent; `None` when it asks none, or for nonsense."""
+    from protego import Protego  # noqa: PLC0415 - Scrapy loads it too, where robots.txt is obeyed
+
     delay_s = Protego.parse(robots.decode(errors="ignore")).crawl_delay(agent)
     if delay_s is None or not delay_s > 0:
         return None

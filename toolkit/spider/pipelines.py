@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.utils.misc import load_object
-from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from toolkit.model.crawls import ItemsKind
 from toolkit.model.errors import ConfigurationError
@@ -91,6 +90,9 @@ class StreamPipeline(CommitPipeline):
 def _serializer(crawler: Crawler) -> Callable[[Any], str | bytes]:
     named = crawler.settings.get("REDIS_ITEMS_SERIALIZER")
     if not named:
+        # It brings itemadapter, and with it pydantic where that is installed: for those alone who have items.
+        from scrapy.utils.serialize import ScrapyJSONEncoder  # noqa: PLC0415
+
         return ScrapyJSONEncoder().encode
     found: Callable[[Any], str | bytes] = load_object(named)
     if not callable(found):
