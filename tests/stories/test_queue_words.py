@@ -307,6 +307,6 @@ def test_a_cap_that_holds_nothing_back_is_told_and_one_that_is_taken_away_is_not
 def test_a_job_that_no_node_has_run_has_no_log(stage: Stage) -> None:
     stage.schedule("never")
     stage.desk.run("cancel", "never")
-    for words in (("logs", "never"), ("logs", "never", "-f"), ("items", "never")):
+    for words in (("logs", "never"), ("logs", "never", "-f"), ("items", "never"), ("items", "job", "never")):
         told = stage.desk.error(*words, exit_code=7)
         assert "never is cancelled and no node has run it" in told

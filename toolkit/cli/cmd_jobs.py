@@ -66,7 +66,11 @@ def add_to(app: typer.Typer) -> None:
         panel=JOBS,
     )(cancel)
     command(app, "crawlctl logs 3f2a91c -n 50", "crawlctl logs 3f2a91c -f", panel=JOBS)(logs)
-    command(app, "crawlctl items 3f2a91c > items.jl", panel=JOBS)(items)
+
+
+def add_items_to(items: typer.Typer) -> None:
+    """Register the command for the items of one job, which `crawlctl items ID` means too."""
+    command(items, "crawlctl items 3f2a91c > items.jl", "crawlctl items job 3f2a91c > items.jl", name="job")(items_of)
 
 
 def list_(
@@ -199,8 +203,8 @@ def logs(
     session.printer.stream(parts, field="line")
 
 
-def items(session: Session, job: JobArgument) -> None:
-    """Print the items of a job, one JSON object a line, as its node keeps them."""
+def items_of(session: Session, job: JobArgument) -> None:
+    """Print the items of a job, one JSON object a line, as its node keeps them; `crawlctl items ID` does the same."""
     from toolkit.cluster.files import read_items
 
     nodes = session.nodes()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolkit.cli import cmd_jobs
 from toolkit.cli.command import CRAWLS, CrawlArgument, ProjectOption, YesOption, command, subcommands
 from toolkit.cli.session import Session
 
@@ -36,7 +37,9 @@ class Seen(StrEnum):
 
 def add_to(app: typer.Typer, crawls: typer.Typer) -> None:
     """Register these commands, some of them below `crawls`."""
-    items = subcommands(app, "items", "Fetch, list and count what crawls have found.", panel=CRAWLS)
+    help_text = "Fetch, list and count what crawls have found, or print the items of one job: `crawlctl items ID`."
+    items = subcommands(app, "items", help_text, panel=CRAWLS, otherwise="job")
+    cmd_jobs.add_items_to(items)
     command(
         items,
         "crawlctl items drain products --to products.jsonl",

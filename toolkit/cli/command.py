@@ -100,14 +100,24 @@ def command(
     return register
 
 
-def subcommands(app: typer.Typer, name: str, help_text: str, *, panel: str, default: str | None = None) -> typer.Typer:
-    """Add a group of commands; with no word after its name it runs the `default` one, or shows its help."""
+def subcommands(
+    app: typer.Typer, name: str, help_text: str, *, panel: str, default: str | None = None, otherwise: str | None = None
+) -> typer.Typer:
+    """Add a group of commands; with no word after its name it runs the `default` one, or shows its help.
+
+    A first word that is none of its commands goes to the command `otherwise`, if one is named.
+    """
 
     class Group(TyperGroup):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            """Read options without a command as those of the default command."""
-            is_bare = not args or (args[0].startswith("-") and args[0] not in HELP_OPTIONS)
-            return super().parse_args(ctx, [default, *args] if default and is_bare else args)
+            """Read options without a command as those of the default command, and a word that is none as its own."""
+            if not args:
+                meant = default
+            elif args[0] in self.commands or args[0] in HELP_OPTIONS:
+                meant = None
+            else:
+                meant = default or otherwise if args[0].startswith("-") else otherwise
+            return super().parse_args(ctx, args if meant is None else [meant, *args])
 
     group = typer.Typer(help=help_text, cls=Group, no_args_is_help=default is None, rich_markup_mode="rich")
     app.add_typer(group, name=name, rich_help_panel=panel)

@@ -157,8 +157,10 @@ def _seen(view: CrawlView) -> str:
 
 
 def _items(view: CrawlView) -> str:
-    kind = "stream" if view.plan.items is ItemsKind.STREAM else "list"
-    waiting = f"; {_count(view.items_waiting)} wait in the {kind} {view.plan.keys.items}" if view.items_waiting else ""
+    if view.plan.items is ItemsKind.NONE:
+        return "none through Redis: the project delivers them by itself"
+    kind, key = view.plan.items.value, view.plan.keys.items
+    waiting = f"; {_count(view.items_waiting)} wait in the {kind} {key}" if view.items_waiting else ""
     return _with_rate(view.items, view.items_per_minute) + waiting
 
 

@@ -20,6 +20,7 @@ from toolkit.model.crawls import (
     DomainLimit,
     EntryId,
     EntryView,
+    ItemsKind,
     Leased,
     SeenKind,
     Shelf,
@@ -99,6 +100,13 @@ def test_the_loss_that_a_bloom_filter_brings_is_told_and_of_others_there_is_none
     bloom = replace(VIEW, plan=replace(PLAN, seen=SeenKind.BLOOM), expected_loss=0.01234)
     assert "0.0123 URL(s) wrongly taken for seen" in drawn(crawl_view(CrawlReport(bloom)))
     assert "wrongly" not in drawn(crawl_view(CrawlReport(VIEW)))
+
+
+def test_items_are_told_where_they_wait_and_if_none_go_through_redis() -> None:
+    waiting = replace(VIEW, items=12, items_waiting=7)
+    assert "12; 7 wait in the stream books:items" in drawn(crawl_view(CrawlReport(waiting)))
+    alone = replace(VIEW, plan=replace(PLAN, items=ItemsKind.NONE))
+    assert "the project delivers them by itself" in drawn(crawl_view(CrawlReport(alone)))
 
 
 def test_domains_are_told_with_their_budgets_and_the_most_of_many() -> None:
