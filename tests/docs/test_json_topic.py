@@ -22,6 +22,7 @@ from toolkit.cluster.node_life import Drained, NodeRow
 from toolkit.cluster.schedule import Placed
 from toolkit.cluster.why import Explanation, NodeVerdict
 from toolkit.config.inventory import Inventory
+from toolkit.model import transfers
 from toolkit.model.crawls import (
     Controls,
     CrawlKeys,
@@ -42,6 +43,7 @@ from toolkit.model.queue import Cap
 from toolkit.model.releases import DeployResult, NodeResult, Pruned, Release, Rollout
 from toolkit.model.servers import LocalProcess
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
+from toolkit.views import transfer
 from toolkit.views.crawls import (
     controls_view,
     counted_view,
@@ -82,6 +84,7 @@ LIMIT = DomainLimit("*", per_second=2.0)
 WORKER = WorkerView(WorkerName("f8f534d7~1:node-1:life"), 32, NOW, 29.4)
 CRAWLED = CrawlView(PLAN, NOW, workers=(WORKER,), limits=(LIMIT,), controls=Controls(blocks=("ads.example.com",)))
 OBEYED = Obeyed(CRAWL, Controls(), 3, 3, 0, is_settled=True)
+ADOPTED = transfers.Adopted(kept=1, kept_in="k", reasons=(("it has no URL", 1),))
 ENTRY = Peeked(EntryView(Leased(EntryId(bytes(8)), b""), Shelf.DEAD, NOW))
 
 # Mappings whose keys are names of the operator's, not fields.
@@ -99,6 +102,11 @@ CONTRACT: Mapping[str, Any] = {
     "crawlctl crawls limit": limits_view([LIMIT]).data,
     "crawlctl crawls peek": entries_view([ENTRY]).data,
     "crawlctl crawls seed": counted_view(CRAWL, "seeded", 3).data,
+    "crawlctl crawls export": transfer.moved_view(PLAN, transfers.CrawlCounts(), "products.jsonl.gz").data,
+    "crawlctl crawls adopt": transfer.adopted_view(CRAWL, ADOPTED).data,
+    "crawlctl items drain": transfer.drained_view(CRAWL, "stdout", transfers.Drained()).data,
+    "crawlctl items list": transfer.items_view([transfers.Item("1-0", "k", b'{"name": "", "price": 1}')]).data,
+    "crawlctl items count": transfer.item_count_view(CRAWL, 3).data,
     "crawlctl why": why_view(EXPLAINED).data,
     "crawlctl nodes list": nodes_view([NODE_ROW]).data,
     "crawlctl nodes show": node_view(NODE_ROW).data,
