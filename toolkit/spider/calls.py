@@ -39,6 +39,10 @@ class Calls:
         """Return for how long Redis has been away; 0 when it answered last."""
         return 0.0 if self._away_since is None else self._clock.now() - self._away_since
 
+    def silent_s(self) -> float:
+        """Return how long ago Redis last took a sign of life of this worker."""
+        return self._courier.silent_s()
+
     def make(
         self,
         call: Callable[[], Call],

@@ -20,7 +20,8 @@ LOOK_EVERY_S = 0.5
 class CrawlControls:
     """Obeys the controls of a crawl. The job's own tuning, if its node has some, wins; a pause needs nothing here.
 
-    Tuning is made so again and again while it lasts, since Scrapy makes new slots for new domains.
+    To be made before the spider is opened. Tuning begins once it is, when all that has a say in it is ready, and is
+    made so again and again while it lasts, since Scrapy makes new slots for new domains.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -28,6 +29,8 @@ class CrawlControls:
         self._controls = Controls()
         self._blocks = Blocks(())
         self._loop: Repeating | None = None
+        self._is_open = False
+        crawler.signals.connect(self._opened, signal=signals.spider_opened)
         crawler.signals.connect(self._stop, signal=signals.engine_stopped)
 
     def obey(self, controls: Controls) -> None:
@@ -35,16 +38,29 @@ class CrawlControls:
         if controls.blocks != self._controls.blocks:
             self._blocks = Blocks(controls.blocks)
         self._controls = controls
-        self._tune()
-        if controls.concurrency is None and controls.delay_s is None:
-            self._stop()
-        elif self._loop is None:
-            self._loop = repeating(self._tune)
-            self._loop.start(LOOK_EVERY_S, now=False)
+        if self._is_open:
+            self._follow()
 
     def blocks(self, url: str) -> bool:
         """Tell whether a request for this URL is to be put aside."""
         return self._blocks.hold(url)
+
+    def _opened(self, **_: Any) -> None:
+        self._is_open = True
+        if self._is_tuned:
+            self._follow()
+
+    @property
+    def _is_tuned(self) -> bool:
+        return self._controls.concurrency is not None or self._controls.delay_s is not None
+
+    def _follow(self) -> None:
+        self._tune()
+        if not self._is_tuned:
+            self._stop()
+        elif self._loop is None:
+            self._loop = repeating(self._tune)
+            self._loop.start(LOOK_EVERY_S, now=False)
 
     def _tune(self) -> None:
         throttle_of(self._crawler).apply_crawl(concurrency=self._controls.concurrency, delay_s=self._controls.delay_s)

@@ -54,6 +54,10 @@ class Courier:
         self._asked_at = monotonic()
         self._calls.put((call, then))
 
+    def silent_s(self) -> float:
+        """Return how long ago Redis last took a sign of life of this worker."""
+        return monotonic() - self._spoke_at
+
     def keep(self, token: int | None) -> None:
         """Keep the lease under this token alive while nothing else is asked for; `None`: no lease."""
         self._token = token

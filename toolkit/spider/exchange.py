@@ -22,17 +22,18 @@ from toolkit.model.crawls import (
     EntryId,
     Joined,
     StartRole,
-    Taken,
     Verdict,
 )
 from toolkit.model.names import WorkerName
 from toolkit.spider.calls import Calls
 from toolkit.spider.clock import Clock, Timer
 from toolkit.spider.courier import Call
+from toolkit.spider.gate import Gate
 from toolkit.spider.journal import Journal, Sent
 from toolkit.spider.leases import Lease, Leases
 from toolkit.spider.outbox import Batch, Outbox
 from toolkit.spider.pace import Gathered, Pace
+from toolkit.spider.recovery import agree, taken_again
 from toolkit.spider.side import Side
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,8 @@ class Exchange:
         self.handed = 0
         """How many entries went to the engine since the last answer."""
         self.is_starting = False
+        self.start_is_past = False
+        """This worker has passed the place where it could run `start()`."""
         self.is_over = False
         """The last answer said so, and nothing was collected since."""
         self.idle_s = 0.0
@@ -65,12 +68,10 @@ class Exchange:
         self._timer: Timer | None = None
         self._timer_at = 0.0
         self._number = self._controls_seen = 0
-        self._start_is_done = False
         self._batch = Batch()
         self._leaving: Deferred[None] | None = None
         self._is_finished = self._is_gone = False
-        self._waiting_for_room: list[Deferred[None]] = []
-        self._waiting_for_role: list[Deferred[None]] = []
+        self._room, self._role_gate = Gate(), Gate()
 
     def join(self, *, flush: bool) -> Deferred[Joined]:
         """Take part in the crawl; fires when Redis has answered, however long that takes, or fails for good."""
@@ -101,6 +102,14 @@ class Exchange:
                 return
         self.look()
 
+    def may_have_lapsed(self) -> bool:
+        """Tell whether the lease may be over, so that what is ready may be with others; asks Redis if so."""
+        if self._calls.silent_s() < self._ttl_s:
+            return False
+        self._timer_at = 0.0
+        self.look()
+        return True
+
     def learn(self, limit: DomainLimit) -> None:
         """Bring a domain's budget with the next commit."""
         self._limits.append(limit)
@@ -126,11 +135,11 @@ class Exchange:
 
     def wait_for_role(self) -> Deferred[None]:
         """Fire when it is known who runs `start()`."""
-        return _waiting(self._waiting_for_role, is_over=self.role is not StartRole.WAIT or self._is_gone)
+        return self._role_gate.wait(is_open=self.role is not StartRole.WAIT or self._is_gone)
 
     def wait_for_room(self) -> Deferred[None]:
         """Fire when the outbox is not full any more."""
-        return _waiting(self._waiting_for_room, is_over=not self.outbox.is_full or self._is_gone)
+        return self._room.wait(is_open=not self.outbox.is_full or self._is_gone)
 
     def leave(self, *, is_finished: bool) -> Deferred[None]:
         """Hand back what is ready, send all that was collected, and go; fires after a lease's time at the latest."""
@@ -177,7 +186,7 @@ class Exchange:
         self._cancel_timer()
         batch = self._batch = self.outbox.take()
         self._gathered.since = self._clock.now() if batch.has_more else 0.0
-        self._start_is_done = self._start_is_done or batch.has_start_end
+        self.has_run_start = self.has_run_start or batch.has_start_end
         self._number += 1
         self._sent_limits, self._limits = tuple(self._limits), []
         commit = Commit(
@@ -193,7 +202,7 @@ class Exchange:
             controls_seen=self._controls_seen,
             has_more=batch.has_more,
             is_starting=self.is_starting,
-            start_is_done=self._start_is_done,
+            start_is_done=self.has_run_start,
         )
         self._calls.make(partial(self._call_of, commit), self._answered, self._failed)
 
@@ -240,8 +249,8 @@ class Exchange:
         batch, self._batch = self._batch, Batch()
         self._side.confirm(batch, duplicates)
         self._journal.add(Sent(self._number, self._clock.now(), batch.collected))
-        if self._waiting_for_room and not self.outbox.is_full:
-            _fire(self._waiting_for_room)
+        if not self.outbox.is_full:
+            self._room.open()
 
     def _hold(self, token: int | None) -> None:
         self.token = token
@@ -249,8 +258,10 @@ class Exchange:
 
     def _take_role(self, role: StartRole) -> None:
         self.role = role
+        if role is StartRole.YOURS and self.start_is_past:
+            self._start_is_done = True
         if role is not StartRole.WAIT:
-            _fire(self._waiting_for_role)
+            self._role_gate.open()
 
     def _hand_back(self, leases: Sequence[Lease]) -> None:
         for lease in leases:
@@ -297,20 +308,20 @@ class Exchange:
         """Bring Redis, which came back older, what it does not know any more."""
         self._side.count("frontier/rolled_back")
         self._side.forget()
-        lost = self._journal.after(known)
+        lost, is_whole = self._journal.after(known), self._journal.reaches(known)
         logger.warning(
             "Redis came back as it was before: it knows this worker's commits up to %d, and %d after that are sent "
             "again%s",
             known,
             len(lost),
-            "" if self._journal.reaches(known) else "; those before are forgotten (FRONTIER_JOURNAL_S is how long)",
+            "" if is_whole else "; those before are forgotten (FRONTIER_JOURNAL_S is how long)",
         )
         self._take_batch_back()
         for sent in reversed(lost):
             self.outbox.put_back(sent.collected)
         self._journal.clear()
-        held = {lease.entry: lease for lease in (*self.leases, *self.outbox.ending()) if not lease.is_void}
-        taken = [Taken(lease.leased, self._side.fingerprint(lease)) for lease in held.values()]
+        is_all_sent_again = known < 0 and is_whole
+        taken = taken_again(self.leases, self.outbox, self._side.fingerprint, is_all_sent_again=is_all_sent_again)
         token, number = self.token or 0, self._number
         self._calls.make(
             lambda: (
@@ -325,7 +336,7 @@ class Exchange:
         self._compare()
 
     def _compare(self) -> None:
-        """Hand back what Redis has in this worker's hands and the worker has not: an answer that leased it was lost."""
+        """Bring what Redis and what the worker have in hand to one state."""
         token = self.token or 0
         self._calls.make(
             lambda: lambda frontier: frontier.held(self._worker, token),
@@ -334,10 +345,8 @@ class Exchange:
         )
 
     def _compared(self, held: Sequence[EntryId]) -> None:
-        known = {lease.entry for lease in (*self.leases, *self.outbox.ending())}
-        for entry in held:
-            if entry not in known:
-                self.outbox.end(None, Done(entry, Disposition.BACK))
+        if dropped := agree(self.leases, self.outbox, held):
+            logger.info("%d things of pages that others do again are not sent", dropped)
         self.look()
 
     def _take_batch_back(self) -> None:
@@ -381,23 +390,7 @@ class Exchange:
         self.token = None
         self._cancel_timer()
         self._calls.close()
-        _fire(self._waiting_for_room)
-        _fire(self._waiting_for_role)
+        self._room.open()
+        self._role_gate.open()
         if self._leaving is not None:
             self._leaving.callback(None)
-
-
-def _waiting(those: list[Deferred[None]], *, is_over: bool) -> Deferred[None]:
-    waiting: Deferred[None] = Deferred()
-    if is_over:
-        waiting.callback(None)
-    else:
-        those.append(waiting)
-    return waiting
-
-
-def _fire(those: list[Deferred[None]]) -> None:
-    while those:
-        waiting = those.pop()
-        if not waiting.called:
-            waiting.callback(None)

@@ -105,6 +105,10 @@ class Leases:
         self._working.clear()
         return held
 
+    def drop_void(self) -> None:
+        """Hold nothing ready that is void."""
+        self.ready = deque(lease for lease in self.ready if not lease.is_void)
+
     def void_all(self) -> int:
         """Give up all that is in hand; pages go on, and bring nothing. Return how many entries it was."""
         count = 0

@@ -140,6 +140,12 @@ class Outbox:
         self._queue.extendleft(reversed(collected))
         self._count(collected, 1)
 
+    def pages(self) -> Iterator[Lease]:
+        """Return the leases whose pages brought something that is not sent; one may come several times."""
+        for thing in self._queue:
+            if thing.page is not None:
+                yield thing.page
+
     def ending(self) -> Iterator[Lease]:
         """Return the leases whose end is collected and not sent."""
         for thing in self._queue:
@@ -153,6 +159,10 @@ class Outbox:
         """
         for lease in self.ending():
             lease.void()
+        return self.drop_void()
+
+    def drop_void(self) -> int:
+        """Drop what void pages brought, their ends too; return how many things that were."""
         kept = [thing for thing in self._queue if thing.page is None or not thing.page.is_void]
         dropped = len(self._queue) - len(kept)
         self._queue = deque(kept)

@@ -133,7 +133,7 @@ class Scheduler(BaseScheduler):
             return None
         exchange = self._exchange
         ready = exchange.leases.ready
-        while ready and not exchange.outbox.is_full:
+        while ready and not exchange.outbox.is_full and not exchange.may_have_lapsed():
             lease = ready.popleft()
             request = self._read(lease)
             if request is not None:
@@ -246,7 +246,7 @@ class Scheduler(BaseScheduler):
         self._seen = SeenCache(settings.seen_cache)
         self._controls = CrawlControls(self._crawler)
         self._is_paused = False
-        frontier = open_frontier(settings.redis, settings.plan)
+        frontier = open_frontier(settings.redis, settings.plan, ttl_s=settings.ttl_s)
         courier = Courier(frontier, self._clock, worker=settings.worker, ttl_s=settings.ttl_s)
         exchange = self._exchange = Exchange(
             self,
@@ -295,7 +295,7 @@ class Scheduler(BaseScheduler):
         kind, fingerprint = Filter.NONE, b""
         if self._start.has_yielded(request):
             is_filtered = self._settings.filters and not request.dont_filter
-            kind = Filter.START
+            kind = Filter.SEEN if is_filtered else Filter.START
             fingerprint = self._start.fingerprint(self._fingerprint(request), is_filtered=is_filtered)
         elif not request.dont_filter and self._settings.filters:
             kind, fingerprint = Filter.SEEN, self._fingerprint(request)
