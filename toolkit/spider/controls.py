@@ -102,5 +102,14 @@ class Blocks:
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str] | None:
-    parts = [".*".join(re.escape(part) for part in pattern.split("*")) for pattern in patterns]
+    parts = [_regex(pattern) for pattern in patterns]
     return re.compile("|".join(parts), re.DOTALL) if parts else None
+
+
+def _regex(pattern: str) -> str:
+    first, *others = (re.escape(part) for part in pattern.split("*"))
+    if not others:
+        return first
+    # What stands between two stars is taken where it comes first, for good: else many stars could take for ever.
+    between = "".join(f"(?>.*?{part})" for part in others[:-1] if part)
+    return f"{first}{between}.*{others[-1]}"

@@ -54,8 +54,8 @@ class Exchange:
         self.handed = 0
         """How many entries went to the engine since the last answer."""
         self.is_starting = False
-        self.start_is_past = False
-        """This worker has passed the place where it could run `start()`."""
+        self.has_run_start = False
+        """This worker has come to the end of `start()`, or past the place where it could run it."""
         self.is_over = False
         """The last answer said so, and nothing was collected since."""
         self.idle_s = 0.0
@@ -68,6 +68,7 @@ class Exchange:
         self._timer: Timer | None = None
         self._timer_at = 0.0
         self._number = self._controls_seen = 0
+        self._start_is_done = False
         self._batch = Batch()
         self._leaving: Deferred[None] | None = None
         self._is_finished = self._is_gone = False
@@ -186,7 +187,7 @@ class Exchange:
         self._cancel_timer()
         batch = self._batch = self.outbox.take()
         self._gathered.since = self._clock.now() if batch.has_more else 0.0
-        self.has_run_start = self.has_run_start or batch.has_start_end
+        self._start_is_done = self._start_is_done or batch.has_start_end
         self._number += 1
         self._sent_limits, self._limits = tuple(self._limits), []
         commit = Commit(
@@ -202,7 +203,7 @@ class Exchange:
             controls_seen=self._controls_seen,
             has_more=batch.has_more,
             is_starting=self.is_starting,
-            start_is_done=self.has_run_start,
+            start_is_done=self._start_is_done,
         )
         self._calls.make(partial(self._call_of, commit), self._answered, self._failed)
 
@@ -258,8 +259,6 @@ class Exchange:
 
     def _take_role(self, role: StartRole) -> None:
         self.role = role
-        if role is StartRole.YOURS and self.start_is_past:
-            self._start_is_done = True
         if role is not StartRole.WAIT:
             self._role_gate.open()
 

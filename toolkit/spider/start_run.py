@@ -28,7 +28,6 @@ class StartRun:
         """Give what `start()` gives, if it is this worker's part, and let the frontier know its end."""
         exchange = self._exchange
         await maybe_deferred_to_future(exchange.wait_for_role())
-        exchange.start_is_past = True
         if exchange.role is not StartRole.YOURS:
             exchange.has_run_start = True
             return
