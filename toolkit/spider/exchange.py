@@ -68,7 +68,6 @@ class Exchange:
         self._timer: Timer | None = None
         self._timer_at = 0.0
         self._number = self._controls_seen = 0
-        self._start_is_done = False
         self._batch = Batch()
         self._leaving: Deferred[None] | None = None
         self._is_finished = self._is_gone = False
@@ -187,7 +186,7 @@ class Exchange:
         self._cancel_timer()
         batch = self._batch = self.outbox.take()
         self._gathered.since = self._clock.now() if batch.has_more else 0.0
-        self._start_is_done = self._start_is_done or batch.has_start_end
+        self.has_run_start = self.has_run_start or batch.has_start_end
         self._number += 1
         self._sent_limits, self._limits = tuple(self._limits), []
         commit = Commit(
@@ -203,7 +202,7 @@ class Exchange:
             controls_seen=self._controls_seen,
             has_more=batch.has_more,
             is_starting=self.is_starting,
-            start_is_done=self._start_is_done,
+            start_is_done=self.has_run_start,
         )
         self._calls.make(partial(self._call_of, commit), self._answered, self._failed)
 
