@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha1
+
 import pytest
 from support.crawl_desk import CrawlDesk, Worker, a_plan, a_push, fingerprint_of, hand_back
 
@@ -193,3 +195,20 @@ def test_a_bloom_filter_tells_what_it_may_have_lost(crawl: CrawlDesk) -> None:
     worker = crawl.worker(plan=a_plan(seen=SeenKind.BLOOM))
     worker.commit(*(Push(b"u", 0, fingerprint_of(number), Filter.SEEN) for number in range(500)))
     assert 0.0 <= crawl.view().expected_loss < 0.001
+
+
+def test_the_packed_set_stays_small_while_it_grows(crawl: CrawlDesk) -> None:
+    # Beyond what its first buckets take: many of them have been split by then.
+    number = 300_000
+    plan = a_plan()
+    prints = (sha1(b"%d" % each, usedforsecurity=False).digest() for each in range(number))
+    assert crawl.crawls.remember(plan, prints, are_fingerprints=True) == number
+    keys = list(crawl.redis.scan_iter("books:dupefilter*", count=1000))
+    with crawl.redis.pipeline(transaction=False) as pipeline:
+        for key in keys:
+            pipeline.memory_usage(key, samples=0)
+        assert sum(pipeline.execute()) < 11 * number
+    worker = crawl.worker()
+    known = [sha1(b"%d" % each, usedforsecurity=False).digest() for each in range(0, number, 700)]
+    answer = worker.commit(*(Push(b"u", 0, each, Filter.SEEN) for each in known))
+    assert len(answer.duplicates) == len(known)

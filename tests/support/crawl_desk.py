@@ -20,6 +20,7 @@ from toolkit.model.crawls import (
     CrawlView,
     Disposition,
     Done,
+    EntryId,
     Filter,
     ItemsKind,
     Joined,
@@ -111,7 +112,7 @@ class Worker:
         self.start = StartRole.WAIT
         self.has_run_start = False
         self.controls = Controls()
-        self.in_hand: dict[bytes, Leased] = {}
+        self.in_hand: dict[EntryId, Leased] = {}
 
     def join(self, *, flush: bool = False, is_new_life: bool = True) -> Joined:
         """Take part, with empty hands."""
