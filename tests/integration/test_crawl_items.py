@@ -67,6 +67,15 @@ def test_every_page_delivers_its_items_once_though_workers_are_killed(
     assert delivered(client, "plain:items") == dict.fromkeys(site.all_pages, 1)
 
 
+@pytest.mark.parametrize("pipeline", ["RedisPipeline", "StreamPipeline"])
+def test_items_are_delivered_without_a_reactor_too(make: Maker, client: Any, pipeline: str) -> None:
+    with LinkedSite(12) as site:
+        with make(site, pipeline, TWISTED_REACTOR_ENABLED=False).worker("plain") as worker:
+            assert worker.finished() == "finished"
+        assert site.fetched() == dict.fromkeys(site.all_pages, 1)
+    assert delivered(client, "plain:items") == dict.fromkeys(site.all_pages, 1)
+
+
 def test_items_go_to_the_key_and_in_the_form_that_are_set(make: Maker, client: Any) -> None:
     with LinkedSite(5) as site:
         project = make(site, "RedisPipeline", REDIS_ITEMS_KEY="out:%(spider)s", REDIS_ITEMS_SERIALIZER="json.dumps")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
@@ -64,6 +65,16 @@ def test_a_host_is_blocked_exactly_if_it_or_a_parent_is(host: str, blocked: list
 @given(st.lists(st.text(max_size=20), max_size=5), st.text(max_size=40))
 def test_no_pattern_and_no_url_breaks_the_crawl(patterns: list[str], url: str) -> None:
     Blocks(patterns).hold(url)
+
+
+@given(st.text("ab*/", min_size=1, max_size=10), st.text("ab/", max_size=12))
+def test_a_star_stands_for_any_text(pattern: str, url: str) -> None:
+    if "/" in pattern:
+        assert Blocks([pattern]).hold(url) is fnmatchcase(url, pattern)
+
+
+def test_many_stars_do_not_hold_up_the_crawl() -> None:
+    assert not Blocks(["*/" + "a*" * 40 + "b"]).hold("http://a.example/" + "a" * 2000)
 
 
 def test_what_the_job_leaves_open_the_crawl_decides() -> None:
