@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -226,8 +227,25 @@ def test_what_is_wrong_with_a_place_is_told(crawls: CrawlDesk, desk: Desk) -> No
 
 
 def test_no_space_left_is_told_and_the_drain_goes_on_later(crawls: CrawlDesk, desk: Desk) -> None:
-    require(Path("/dev/full").exists(), "no /dev/full")
+    find_items(crawls, 3000)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # What is started from here on cannot write larger files, as on a disk that is full.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16_384, before[1]))
+    try:
+        told = desk.run("items", "drain", "books", "--to", "items.jsonl", "--batch", "100", exit_code=3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "items.jsonl cannot be written: File too large" in told.err
+    assert "items were drained before this" in told.err
+    assert "goes on where it stopped" in told.err
+    some = numbers_in(desk.folder / "items.jsonl")
+    assert some == list(range(len(some)))
+    assert 100 <= len(some) < 3000
+    desk.run("items", "drain", "books", "--to", "items.jsonl")
+    assert numbers_in(desk.folder / "items.jsonl") == list(range(3000))
+
+
+def test_what_is_no_file_to_go_on_with_is_refused(crawls: CrawlDesk, desk: Desk) -> None:
     find_items(crawls, 3)
-    told = desk.error("items", "drain", "books", "--to", "/dev/full", exit_code=3)
-    assert "/dev/full cannot be" in told
-    assert desk.json("items", "drain", "books", "--to", "items.jsonl")["new"] == 3
+    assert "no regular file" in desk.error("items", "drain", "books", "--to", "/dev/null", exit_code=2)
+    assert desk.json("items", "count", "books")["items"] == 3

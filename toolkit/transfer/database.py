@@ -100,9 +100,9 @@ def rows(place: Place, query: str) -> Iterator[Mapping[str, object]]:
             `UsageError`, also one that returns no rows.
 
     """
-    from sqlalchemy import exc, text  # noqa: PLC0415 - see open_engine, which is called first
-
     engine = open_engine(place)
+    from sqlalchemy import exc, text  # noqa: PLC0415 - open_engine says what to do where it is not installed
+
     try:
         with translated(place), engine.connect() as connection:
             options = {"stream_results": True, "yield_per": ROWS_AT_ONCE}

@@ -9,13 +9,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from toolkit.model.errors import ConfigurationError, RefusedError
+from toolkit.model.errors import ConfigurationError, RefusedError, UsageError
 from toolkit.model.names import CrawlId
 from toolkit.model.transfers import Item
 from toolkit.transfer.address import Place
@@ -51,6 +52,7 @@ class LinesFile:
         Where the file is gone but its position is not, a new one begins after the items that the old one has.
 
         Raises:
+            UsageError: it is no regular file.
             RefusedError: another drain writes to it; or it is not empty and no drain wrote it, or was shortened since.
             ConfigurationError: it cannot be opened or read.
 
@@ -58,6 +60,9 @@ class LinesFile:
         if self._file is None:
             with self._told("opened"):
                 self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            if not stat.S_ISREG(os.fstat(self._file).st_mode):
+                self.close()
+                raise UsageError(f"{self.shown} is no regular file, which alone can be gone on with", hint="--to -")
             self._lock(self._file)
             found = os.fstat(self._file).st_size
             self._size, self._last = self._read_position(found)
