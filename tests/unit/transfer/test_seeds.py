@@ -125,7 +125,7 @@ def test_a_bad_row_is_named_by_its_number(tmp_path: Path) -> None:
         ("SELECT address FROM shops", "no column url"),
         ("SELECT id AS url FROM shops", "row 1: its url is 1"),
         ("SELECT address AS url, logo FROM shops", "logo is binary"),
-        ("SELEKT 1", "does not understand the query"),
+        ("CHOOSE 1", "does not understand the query"),
         ("SELECT url FROM nowhere", "no such table"),
         ("UPDATE shops SET id = 3", "returns no rows"),
     ],
