@@ -53,7 +53,8 @@ class Calls:
     ) -> None:
         """Make the call that `call` returns, anew each time; `then` gets its result and how many seconds it took.
 
-        While Redis is away it is made again, as long as it `is_wanted`; `failed` gets any other error, or that one.
+        While Redis is away it is made again, as long as it `is_wanted`; `failed` gets any other error, or that one, or
+        what `then` raised.
         """
         self.is_busy = True
         self._timer = None
@@ -65,7 +66,10 @@ class Calls:
             if error is None:
                 self.is_busy = False
                 self._heard()
-                then(outcome.result, outcome.took_s)
+                try:
+                    then(outcome.result, outcome.took_s)
+                except Exception as mistake:  # noqa: BLE001 - else the worker would live on mute, and keep its lease
+                    failed(mistake)
             elif _is_away(error) and is_wanted():
                 self._missed(error)
                 self._timer = self._clock.later(
