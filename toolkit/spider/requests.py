@@ -83,9 +83,9 @@ class RequestWriter:
 
         """
         if (callback := fields.get("callback")) is not None:
-            fields["callback"] = self._methods.get(callback) or self._method(callback)
+            fields["callback"] = self._method(callback)
         if (errback := fields.get("errback")) is not None:
-            fields["errback"] = self._methods.get(errback) or self._method(errback)
+            fields["errback"] = self._method(errback)
         named = fields.pop("class", None)
         if named is None:
             return Request(**fields)
@@ -119,11 +119,14 @@ class RequestWriter:
         )
 
     def _method(self, name: object) -> Callable[..., Any]:
-        found = getattr(self._spider, name, None) if isinstance(name, str) else None
-        if not ismethod(found) or found.__self__ is not self._spider:
-            raise StoreUnreadableError(f"{self._spider.name} has no method {name!r}, which a request names")
-        self._methods[str(name)] = found
-        return found
+        if isinstance(name, str):
+            if name in self._methods:
+                return self._methods[name]
+            found = getattr(self._spider, name, None)
+            if ismethod(found) and found.__self__ is self._spider:
+                self._methods[name] = found
+                return found
+        raise StoreUnreadableError(f"{self._spider.name} has no method {name!r}, which a request names")
 
     def _class(self, name: str) -> type[Request]:
         if name not in self._classes:
