@@ -40,7 +40,7 @@ def add_to(crawls: typer.Typer) -> None:
         "crawlctl crawls limit products example.com --none",
     )(limit)
     command(crawls, "crawlctl crawls block products ads.example.com '*/calendar/*'")(block)
-    command(crawls, "crawlctl crawls unblock products ads.example.com")(unblock)
+    command(crawls, "crawlctl crawls unblock products ads.example.com", "crawlctl crawls unblock products")(unblock)
 
 
 def pause(session: Session, crawl: CrawlArgument, timeout: TimeoutOption = "15s") -> None:
@@ -124,14 +124,19 @@ def block(session: Session, crawl: CrawlArgument, pattern: PatternsArgument) -> 
     session.printer.show(controls_view(crawl_id, session.shared.crawls.block(crawl_id, wanted)))
 
 
-def unblock(session: Session, crawl: CrawlArgument, pattern: PatternsArgument) -> None:
-    """Lift blocks; the entries that were put aside for them go back into the queue."""
-    from toolkit.cluster.crawls import block_pattern, look, refuse_unknown_blocks
+def unblock(
+    session: Session,
+    crawl: CrawlArgument,
+    pattern: Annotated[
+        list[str] | None, typer.Argument(metavar="PATTERN", help="Blocks, as show tells them; all without any.")
+    ] = None,
+) -> None:
+    """Lift blocks; the entries that were put aside for them go back into the queue, also when the crawl is over."""
+    from toolkit.cluster.crawls import block_pattern, blocks_to_lift, look
     from toolkit.views.crawls import counted_view
 
     view = look(session.shared.crawls, crawl)
-    wanted = [block_pattern(text) for text in pattern]
-    refuse_unknown_blocks(view, wanted)
+    wanted = blocks_to_lift(view, [block_pattern(text) for text in pattern or ()])
     count = session.shared.crawls.unblock(view.plan.crawl, wanted)
     session.printer.show(counted_view(view.plan.crawl, "unblocked", count))
 

@@ -221,8 +221,8 @@ def block_pattern(text: str) -> str:
         raise UsageError(f"{text!r} is neither a domain nor a pattern", hint=hint) from error
 
 
-def refuse_unknown_blocks(view: CrawlView, patterns: Sequence[str]) -> None:
-    """Refuse to lift a block that is not there.
+def blocks_to_lift(view: CrawlView, patterns: Sequence[str]) -> tuple[str, ...]:
+    """Return the blocks that are meant: those of the patterns, all where none is given. Pure.
 
     Raises:
         NotFoundError: nothing is blocked by one of the patterns.
@@ -231,8 +231,9 @@ def refuse_unknown_blocks(view: CrawlView, patterns: Sequence[str]) -> None:
     for pattern in patterns:
         if pattern not in view.controls.blocks:
             near = did_you_mean(pattern, view.controls.blocks)
-            hint = f"crawlctl crawls show {view.plan.crawl} shows the blocks"
+            hint = f"crawlctl crawls unblock {view.plan.crawl} lifts all there are, and takes back what is aside"
             raise NotFoundError(f"{view.plan.crawl} has no block {pattern!r}{near}", hint=hint)
+    return tuple(patterns) or view.controls.blocks
 
 
 def start_hint(view: CrawlView) -> str | None:

@@ -141,6 +141,8 @@ class RedisCrawls:
         self._change(plan, lambda known: replace(known, blocks=tuple(p for p in known.blocks if p not in lifted)))
         # Workers put aside again what is still blocked, so there is an end only to what lies there now.
         back, aside = 0, int(self._door.ask("HLEN", FrontierKeys(plan.keys).blocked))
+        if aside:
+            self._begin(plan)
         while back < aside:
             moved = int(self._run(plan, "crawl_unblock", [min(_UNBLOCKED_A_STEP, aside - back)]))
             back += moved
@@ -158,8 +160,9 @@ class RedisCrawls:
     def requeue(self, crawl: CrawlId, entries: Sequence[EntryId] | None = None) -> int:
         """See `Crawls.requeue`."""
         plan = self._known(crawl)
-        if entries is not None and not entries:
+        if (entries is not None and not entries) or not self._door.ask("HLEN", FrontierKeys(plan.keys).dead):
             return 0
+        self._begin(plan)
         return int(self._run(plan, "crawl_requeue", list(entries or ())))
 
     def clear(self, crawl: CrawlId, *, force: bool = False, keep_seen: bool = False, keep_items: bool = True) -> None:
@@ -254,6 +257,10 @@ class RedisCrawls:
 
     def _run(self, plan: CrawlPlan, script: str, args: Sequence[Argument]) -> Any:
         return self._door.run(script, keys=FrontierKeys(plan.keys).all, args=args)
+
+    def _begin(self, plan: CrawlPlan) -> None:
+        """Let a crawl that was over, and so has no state, be one to which entries can come back; idempotent."""
+        self.restore(plan, ())
 
     def _known(self, crawl: CrawlId) -> CrawlPlan:
         plan = self.plan(crawl)

@@ -13,12 +13,12 @@ from toolkit.cluster.crawl_jobs import crawl_settings, refuse_to_join, what_is_j
 from toolkit.cluster.crawls import (
     CrawlState,
     block_pattern,
+    blocks_to_lift,
     domain_limit,
     domain_name,
     judge_pause,
     live_workers,
     refuse_to_clear,
-    refuse_unknown_blocks,
     start_hint,
     state_of,
 )
@@ -184,10 +184,16 @@ def test_a_block_of_everything_or_of_nothing_is_refused(typed: str) -> None:
 
 
 def test_only_a_block_that_is_there_is_lifted() -> None:
-    view = replace(VIEW, controls=Controls(blocks=("ads.example",)))
-    refuse_unknown_blocks(view, ["ads.example"])
+    view = replace(VIEW, controls=Controls(blocks=("ads.example", "*/calendar/*")))
+    assert blocks_to_lift(view, ["ads.example"]) == ("ads.example",)
     with pytest.raises(NotFoundError, match=r"no block 'ad.example': did you mean 'ads.example'\?"):
-        refuse_unknown_blocks(view, ["ads.example", "ad.example"])
+        blocks_to_lift(view, ["ads.example", "ad.example"])
+
+
+def test_where_no_block_is_named_all_are_meant() -> None:
+    view = replace(VIEW, controls=Controls(blocks=("ads.example", "*/calendar/*")))
+    assert blocks_to_lift(view, []) == ("ads.example", "*/calendar/*")
+    assert blocks_to_lift(VIEW, []) == ()
 
 
 @pytest.mark.parametrize("wire", Wire)
