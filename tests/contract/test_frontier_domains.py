@@ -453,3 +453,21 @@ def test_a_generous_budget_of_one_domain_starves_no_other(crawl: CrawlDesk) -> N
     for _ in range(12):
         taken += worker.take(10)
     assert min(domains(taken)[FAST], domains(taken)["free.example"]) >= 5
+
+
+@pytest.mark.parametrize("how", ["handed back", "died", "left"])
+def test_a_seed_that_went_back_waits_for_no_budget(crawl: CrawlDesk, how: str) -> None:
+    first, worker = crawl.worker("w0"), crawl.worker("w1")
+    limit(crawl, SLOW, concurrency=1)
+    crawl.seed(*(f"http://{SLOW}/{each}" for each in range(3)))
+    while len(first.in_hand) < 3:
+        first.take(5)
+    if how == "handed back":
+        first.commit(done=hand_back(*first.in_hand.values()))
+    elif how == "died":
+        crawl.kill(first)
+    else:
+        first.leave()
+    for _ in range(4):
+        worker.take(5)
+    assert len(worker.in_hand) == 3

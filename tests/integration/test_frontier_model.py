@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 )
 from support.crawl_desk import CrawlDesk, Worker, a_plan, crawl_desk, fingerprint_of
 from support.crawl_model import CrawlModel, Known, Place
+from support.waiting import wait_until
 
 from toolkit.model.crawls import (
     Answer,
@@ -261,14 +262,17 @@ class LifeOfACrawl(RuleBasedStateMachine):
             self.send_again()
         if not self.workers:
             self.join()
-        for _ in range(3 * len(self.model.entries) + 3 * len(self.model.seeds) + 20):
-            answers = [
+
+        def is_worked_off() -> bool:
+            rounds = [
                 self._commit(worker, done=[Done(entry) for entry in worker.in_hand], want=4)
                 for worker in list(self.workers.values())
                 if worker.name in self.workers
             ]
-            if all(answer.is_over for answer in answers):
-                break
+            return all(answer.is_over for answer in rounds)
+
+        # A domain without room is looked at again after a second at most.
+        wait_until(is_worked_off, deadline_s=20, what="the end of the crawl", pause_s=0)
         assert self.model.is_over
         places = Counter(each.place for each in self.model.entries.values())
         assert set(places) <= {Place.DONE, Place.DEAD, Place.BLOCKED}
@@ -345,8 +349,9 @@ class LifeOfACrawl(RuleBasedStateMachine):
         is_alone = any(each.is_suspect for each in in_hand)
         assert len(leased) <= (0 if model.is_paused or is_alone else min(commit.want, model.share()))
         may_lease = commit.want > 0 and not model.is_paused and not is_alone
-        if may_lease and not suspects and not self.was_limited and (line or model.seeds):
-            assert leased, "nothing came, and something waits"
+        is_bound = self.was_limited and model.at(Place.IN_HAND)
+        if may_lease and not suspects and not is_bound and (line or model.seeds):
+            assert leased, "nothing came, and something waits that no budget forbids"
         for each in leased:
             if each.is_seed and each.body in model.seeds:
                 model.seeds.remove(each.body)
