@@ -33,6 +33,7 @@ SETTINGS: dict[str, object] = {
 WIDE = '''
 import asyncio
 import os
+import time
 from pathlib import Path
 
 import scrapy
@@ -53,6 +54,22 @@ class Wide(scrapy.Spider):
             for number in range(1500):
                 brought.write(f"{number}\\n")
                 yield scrapy.Request(f"{os.environ['SITE']}/narrow/{number % 20}/{number}", priority=-1)
+
+
+class Blocks(scrapy.Spider):
+    """Holds its whole process for longer than a lease, in one callback."""
+
+    name = "blocks"
+    start_urls = [f"{os.environ['SITE']}/p/0"]
+
+    def parse(self, response):
+        yield {"url": response.url}
+        if response.url.endswith("/p/0"):
+            for number in range(1, 30):
+                yield response.follow(f"/p/{number}")
+        if response.url.endswith("/p/7"):
+            Path("blocked").touch()
+            time.sleep(5)
 
 
 class Begins(scrapy.Spider):
@@ -255,6 +272,17 @@ def test_start_is_run_by_one_worker_and_again_by_another_when_that_one_dies(make
             assert alive.finished(ENDS_WITHIN_S) == "finished"
             assert set(ran.read_text().split()) == {runner, pid_of(alive)}
     assert item_paths(client, "begins") == {f"/start/{number}": 1 for number in range(40)}
+
+
+def test_a_callback_that_holds_its_process_for_longer_than_the_lease_costs_nothing(make: Maker, client: Any) -> None:
+    with LinkedSite(30, page_s=0.2) as site:
+        project = make(site, CONCURRENT_REQUESTS=4)
+        with project.worker("blocks") as one, project.worker("blocks") as other:
+            assert [one.finished(ENDS_WITHIN_S), other.finished(ENDS_WITHIN_S)] == ["finished"] * 2
+            assert one.stat("frontier/lapsed") + other.stat("frontier/lapsed") == 0
+        assert (project.folder / "blocked").exists()
+        assert site.fetched() == dict.fromkeys(site.all_pages, 1)
+    assert item_paths(client, "blocks") == dict.fromkeys(site.all_pages, 1)
 
 
 def pid_of(worker: CrawlWorker) -> str:
