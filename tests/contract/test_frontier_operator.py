@@ -18,17 +18,17 @@ def on_every_shelf(crawl: CrawlDesk) -> dict[Shelf, str]:
     """Put one entry on each shelf; return their bodies."""
     worker = crawl.worker("w1")
     worker.push("dead", "blocked", "in flight")
-    taken = worker.take(3)
+    taken = {leased.body: leased for leased in worker.take(3)}
     worker.push("suspect")
     for number in range(2):
         victim = crawl.worker(f"victim-{number}")
         victim.take_one()
         crawl.kill(victim)
     # A suspect comes to free hands only: these are full when it becomes one.
-    dead, blocked, _ = taken
+    dead, blocked = taken[b"dead"].entry, taken[b"blocked"].entry
     worker.commit(
         a_push("pending"),
-        done=[Done(dead.entry, Disposition.DEAD, why="because"), Done(blocked.entry, Disposition.BLOCKED)],
+        done=[Done(dead, Disposition.DEAD, why="because"), Done(blocked, Disposition.BLOCKED)],
     )
     return {shelf: shelf.value.replace("-", " ") for shelf in Shelf}
 
@@ -194,3 +194,47 @@ def test_speed_is_told_while_a_crawl_runs(crawl: CrawlDesk) -> None:
     assert view.pages == 50
     assert view.pages_per_minute is None or view.pages_per_minute >= 0
     assert [(each.name, each.pages) for each in view.workers] == [("w1", 50)]
+
+
+@pytest.mark.parametrize("order", list(QueueOrder))
+def test_entries_go_back_to_the_shelves_that_they_were_on(crawl: CrawlDesk, order: QueueOrder) -> None:
+    crawl.plan = a_plan(order=order)
+    on_every_shelf(crawl)
+    worker = crawl.worker("w9")
+    worker.commit(*(a_push(f"{number:04}", priority=number % 3) for number in range(1200)))
+    crawl.crawls.seed(BOOKS, [b"seed"])
+    entries = list(crawl.crawls.entries(BOOKS))
+    pending = [entry for entry in entries if entry.shelf == Shelf.PENDING]
+    crawl.crawls.clear(BOOKS, force=True)
+
+    assert crawl.crawls.restore(crawl.plan, entries) == len(entries)
+    again = list(crawl.crawls.entries(BOOKS))
+    shelf_of = {entry.leased: Shelf.PENDING if entry.shelf == Shelf.IN_FLIGHT else entry.shelf for entry in entries}
+    assert {entry.leased: entry.shelf for entry in again} == shelf_of
+    assert {entry.why for entry in again} == {entry.why for entry in entries}
+    view = crawl.view()
+    assert (view.pending, view.suspects, view.dead, view.blocked) == (1203, 1, 1, 1)
+    bodies = [body for body in crawl.worker("w10").work_off(at_once=100) if body not in {"in flight", "suspect"}]
+    assert bodies == texts([entry.leased for entry in pending])
+
+
+def test_ids_given_out_after_a_restore_are_new(crawl: CrawlDesk) -> None:
+    worker = crawl.worker("w1")
+    worker.push(*(f"{number}" for number in range(100)))
+    entries = list(crawl.crawls.entries(BOOKS))
+    crawl.crawls.clear(BOOKS, force=True)
+    crawl.crawls.restore(crawl.plan, entries)
+    heir = crawl.worker("w2")
+    heir.push(*(f"{number}" for number in range(100)))
+    taken = heir.take(500)
+    assert len({leased.entry for leased in taken}) == 200
+
+
+@pytest.mark.parametrize("kind", list(SeedsKind))
+def test_the_seeds_that_wait_are_told(crawl: CrawlDesk, kind: SeedsKind) -> None:
+    crawl.worker(plan=a_plan(seeds=kind))
+    crawl.crawls.seed(BOOKS, (b"%04d" % number for number in range(1300)))
+    told = list(crawl.crawls.seeds(BOOKS))
+    assert sorted(seed for seed, _ in told) == [b"%04d" % number for number in range(1300)]
+    assert {score for _, score in told} == {0.0}
+    assert crawl.view().seeds == 1300

@@ -1,0 +1,92 @@
+"""Jobs that were scheduled together are one run of a crawl: whoever comes when it is over has nothing to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support.crawl_desk import CrawlDesk, a_plan, a_push
+
+from toolkit.model.crawls import DomainLimit, StartRole
+from toolkit.model.names import CrawlId
+
+SLOW = "slow.example"
+
+
+@pytest.mark.parametrize("persists", [False, True])
+def test_whoever_comes_after_the_end_of_his_run_has_nothing_to_do(crawl: CrawlDesk, *, persists: bool) -> None:
+    crawl.plan = replace(a_plan(persists=persists), run="r1")
+    worker = crawl.worker("w1")
+    worker.push("a")
+    worker.work_off()
+    assert worker.commit().is_over
+    worker.leave(is_finished=True)
+    before = crawl.dump()
+    assert crawl.stranger("w2").join().is_over
+    assert crawl.dump() == before
+
+
+def test_another_run_of_the_crawl_begins_anew(crawl: CrawlDesk) -> None:
+    first = crawl.worker("w1", plan=replace(a_plan(), run="r1"))
+    first.leave(is_finished=True)
+    for run in ("r2", ""):
+        worker = crawl.stranger(f"of {run}", plan=replace(a_plan(), run=run))
+        joined = worker.join()
+        assert (joined.is_over, joined.start) == (False, StartRole.YOURS)
+        worker.commit()
+        worker.leave(is_finished=True)
+
+
+def test_a_run_that_was_only_stopped_is_not_over(crawl: CrawlDesk) -> None:
+    crawl.plan = replace(a_plan(), run="r1")
+    worker = crawl.worker("w1")
+    worker.push("a")
+    assert not worker.leave(is_finished=True)
+    second = crawl.worker("w2")
+    assert second.work_off() == ["a"]
+    assert not second.leave()
+    assert not crawl.stranger("w3").join().is_over
+
+
+def test_the_runs_of_two_crawls_are_two(crawl: CrawlDesk) -> None:
+    crawl.worker("w1", plan=replace(a_plan("a"), run="r")).leave(is_finished=True)
+    assert not crawl.stranger("w2", plan=replace(a_plan("b"), run="r")).join().is_over
+
+
+def test_a_sibling_that_lapsed_may_join_again_while_the_run_is_not_over(crawl: CrawlDesk) -> None:
+    crawl.plan = replace(a_plan(), run="r1")
+    late, sibling = crawl.workers(2)
+    crawl.kill(late)
+    sibling.push("a")
+    assert not late.join(is_new_life=False).is_over
+    assert late.work_off() == ["a"]
+
+
+def test_a_crawl_without_budgets_begins_with_those_of_its_plan(crawl: CrawlDesk) -> None:
+    limits = (DomainLimit(SLOW, concurrency=1), DomainLimit("*", per_second=5.0, concurrency=3))
+    crawl.plan = replace(a_plan(), limits=limits)
+    worker = crawl.worker()
+    assert sorted(crawl.view().limits, key=lambda each: each.domain) == sorted(limits, key=lambda each: each.domain)
+    worker.commit(*(a_push(f"http://{SLOW}/{number}") for number in range(5)))
+    for _ in range(3):
+        worker.take(5)
+    assert len(worker.in_hand) == 1
+
+
+def test_the_budgets_of_an_operator_come_before_those_of_a_plan(crawl: CrawlDesk) -> None:
+    crawl.worker("w1")
+    crawl.crawls.limit(CrawlId("books"), DomainLimit(SLOW, concurrency=4))
+    crawl.worker("w2", plan=replace(a_plan(), limits=(DomainLimit(SLOW, concurrency=1),)))
+    assert list(crawl.view().limits) == [DomainLimit(SLOW, concurrency=4)]
+
+
+def test_a_budget_that_a_worker_learned_counts_where_there_is_none(crawl: CrawlDesk) -> None:
+    worker = crawl.worker()
+    crawl.crawls.limit(CrawlId("books"), DomainLimit("set.example", per_second=9.0))
+    learned = (DomainLimit(SLOW, per_second=0.5), DomainLimit("set.example", per_second=0.1))
+    worker.commit(*(a_push(f"http://{SLOW}/{number}") for number in range(5)))
+    worker.send(replace(worker.draft(), limits=learned))
+    assert list(crawl.view().limits) == [DomainLimit("set.example", per_second=9.0), DomainLimit(SLOW, per_second=0.5)]
+    for _ in range(4):
+        worker.take(5)
+    assert len(worker.in_hand) == 1
