@@ -83,7 +83,7 @@ def test_a_lapsed_lease_is_ended_by_a_siblings_commit(crawl: CrawlDesk) -> None:
 
 
 def test_a_lease_that_runs_out_by_itself_ends(crawl: CrawlDesk) -> None:
-    dead, heir = crawl.worker("w1", ttl_s=0.2), crawl.worker("w2")
+    dead, heir = crawl.worker("w1", ttl_s=0.6), crawl.worker("w2")
     dead.push("a")
     dead.take_one()
     assert heir.take() == []
