@@ -271,7 +271,7 @@ while want > 0 and looked_at < 500 do
   for i = 1, #found, 2 do
     local member, score, domain = found[i], found[i + 1], nil
     local budget = nil
-    if st.limited == 1 then
+    if st.limited == 1 and not is_seed(member) then
       domain = host_of(member)
       budget = budget_of(domain)
     end

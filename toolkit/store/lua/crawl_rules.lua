@@ -106,12 +106,16 @@ local function pop_from(key, count)
   return redis.call(st.order == "lifo" and "ZPOPMAX" or "ZPOPMIN", key, count)
 end
 
+local function is_seed(member)
+  return string.byte(member, 9) >= SEED
+end
+
 -- Put an entry where it waits, at its place by score and id: in the queue, or with a budget in that of its domain.
 local function wait_in_line(score, member)
   if st.order ~= "priority" then
     score = "0"
   end
-  if st.limited == 1 then
+  if st.limited == 1 and not is_seed(member) then
     local domain = host_of(member)
     if budget_of(domain) or redis.call("ZSCORE", due, domain) then
       redis.call("ZADD", domains .. domain, score, member)
@@ -121,10 +125,6 @@ local function wait_in_line(score, member)
     end
   end
   redis.call("ZADD", queue, score, member)
-end
-
-local function is_seed(member)
-  return string.byte(member, 9) >= SEED
 end
 
 -- One slot of the entry's domain is free again.

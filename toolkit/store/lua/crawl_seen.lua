@@ -72,6 +72,10 @@ local function bits_of(fingerprint, generation, verb)
       command[at] = "1"
     end
   end
+  if verb == "SET" and redis.call("EXISTS", command[2]) == 0 then
+    -- Its last bit first: a string that grows step by step is given twice the room.
+    redis.call("SETBIT", command[2], SHARD_BITS - 1, 0)
+  end
   local found = redis.call(unpack(command))
   for i = 1, #found do
     if found[i] == 0 then
