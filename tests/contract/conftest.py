@@ -1,4 +1,4 @@
-"""What the contract tests of the stores share: the same store, opened again and again, and a queue and a crawl on Redis."""
+"""What the contract tests of the stores share: the same store, opened again and again, a queue and a crawl on Redis."""
 
 from __future__ import annotations
 
