@@ -54,6 +54,10 @@ class Found:
         pairs = zip(self.speeds[CRAWLCTL], self.speeds[flavour], strict=True)
         return statistics.median(ours.pages_per_s / theirs.pages_per_s for ours, theirs in pairs)
 
+    def worker_ms(self, flavour: str) -> float:
+        """Return the workers' processor time a page, the median."""
+        return statistics.median(speed.worker_ms_per_page for speed in self.speeds[flavour])
+
     def redis_us(self, flavour: str) -> float:
         """Return Redis' processor time a page, the median."""
         return statistics.median(speed.redis_us_per_page for speed in self.speeds[flavour])

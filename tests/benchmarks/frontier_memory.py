@@ -21,10 +21,10 @@ from support.redis_server import RedisServer
 from toolkit.model.crawls import CrawlPlan, Filter, Push, SeenKind
 from toolkit.model.hosts import Secret
 from toolkit.model.names import CrawlId
+from toolkit.spider.requests import RequestWriter
 from toolkit.store.crawl_keys import default_keys
 from toolkit.store.interfaces_crawls import Crawls
 from toolkit.store.open import open_store
-from toolkit.store.wire_requests import write_request
 
 _T = TypeVar("_T")
 
@@ -65,7 +65,8 @@ def bytes_per_pending(server: RedisServer, folder: Path, *, count: int) -> dict[
                     queue.push(request)
                 pipeline.execute()
 
-    pushes = [Push(_written(request), filter=Filter.NONE) for request in requests]
+    writer = RequestWriter(spider)
+    pushes = [Push(writer.write(request), filter=Filter.NONE) for request in requests]
     with _crawls(server, folder) as crawls:
         ours = _grown_by(server, lambda _: crawls.pushes(_PLAN, pushes), count=count)
     return {CRAWLCTL: ours, SCRAPY_REDIS: _grown_by(server, stock, count=count)}
@@ -115,8 +116,3 @@ def _request(spider: Walk, number: int) -> Request:
         headers={"Referer": page_url(_PORT, number // 4)},
         meta={"depth": 5},
     )
-
-
-def _written(request: Request) -> bytes:
-    fields = {"url": request.url, "callback": "parse", "headers": dict(request.headers), "meta": request.meta}
-    return write_request(fields)

@@ -115,6 +115,7 @@ def _one(told: Told, courses: Courses, sizes: Sizes, _: RedisServer) -> None:
         told.add(_costs(found, f"at {ms} ms", with_trips=ms > 0))
         if ms == min(sizes.round_trips_ms):
             told.add([], redis_us_per_page=_rounded(found.redis_us))
+            told.add([], worker_ms_per_page={name: round(found.worker_ms(name), 3) for name in FLAVOURS})
         if ms > 0:
             told.last_line.setdefault("round_trips_per_1000", _rounded(found.round_trips))
 
@@ -192,8 +193,17 @@ def _speed(what: str, found: Found, *, target: str = "") -> Row:
 
 
 def _costs(found: Found, where: str, *, with_trips: bool) -> list[Row]:
+    plain, ours, stock = (found.worker_ms(flavour) for flavour in FLAVOURS)
+    worker = Row(
+        f"the worker's processor a page, {where}, ms",
+        plain=f"{plain:.2f}",
+        crawlctl=f"{ours:.2f}",
+        stock=f"{stock:.2f}",
+        of_plain=f"{ours / plain:.2f}x",
+        of_stock=f"{ours / stock:.2f}x",
+    )
     ours, stock = found.redis_us(CRAWLCTL), found.redis_us(SCRAPY_REDIS)
-    row = Row(
+    redis = Row(
         f"Redis' processor a page, {where}, µs",
         plain=f"{found.redis_us(PLAIN):.0f}",
         crawlctl=f"{ours:.0f}",
@@ -201,7 +211,7 @@ def _costs(found: Found, where: str, *, with_trips: bool) -> list[Row]:
         of_stock=f"{ours / stock:.2f}x",
         target="< 50 µs",
     )
-    return [row, _trips_row(found, where)] if with_trips else [row]
+    return [worker, redis, _trips_row(found, where)] if with_trips else [worker, redis]
 
 
 def _trips_row(found: Found, where: str) -> Row:
