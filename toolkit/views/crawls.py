@@ -210,8 +210,10 @@ def _domains_table(view: CrawlView) -> FittedTable:
         for budget in [budgets.get(name)]
     ]
     table = plain_table("DOMAIN", "PENDING", "PER SECOND", "CONCURRENCY", rows=rows, right=("PENDING", *_BUDGET))
-    if len(busiest) > MAX_DOMAINS:
-        table.caption = f"{len(busiest)} domains; the first {MAX_DOMAINS} are shown"
+    told = [f"{len(busiest)} domains; the first {MAX_DOMAINS} are shown"] if len(busiest) > MAX_DOMAINS else []
+    if (counted := sum(view.domains.values())) < view.pending - view.suspects:
+        told.append(f"PENDING tells of {counted:,} entries, a sample of the {view.pending:,} that wait")
+    table.caption = "; ".join(told) or None
     return table
 
 

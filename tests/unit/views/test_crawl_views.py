@@ -118,6 +118,13 @@ def test_domains_are_told_with_their_budgets_and_the_most_of_many() -> None:
     assert "1.example\n" not in told
 
 
+def test_what_was_counted_in_a_sample_alone_is_not_told_as_if_it_were_all() -> None:
+    sampled = drawn(crawl_view(CrawlReport(replace(VIEW, pending=15_300, suspects=0, domains={"a.example": 1_000}))))
+    assert "PENDING tells of 1,000 entries, a sample of the 15,300 that wait" in sampled
+    whole = drawn(crawl_view(CrawlReport(replace(VIEW, pending=1_002, suspects=2, domains={"a.example": 1_000}))))
+    assert "a sample" not in whole
+
+
 def test_why_a_crawl_is_unusable_is_told() -> None:
     told = drawn(crawl_view(CrawlReport(replace(VIEW, needs_migration="entries of scrapy-redis"))))
     assert "unusable" in told
