@@ -360,3 +360,24 @@ def test_handing_back_all_leaves_a_crawl_unfinished(crawl: CrawlDesk) -> None:
     answer = worker.commit(done=hand_back(worker.take_one()))
     assert not answer.is_over
     assert not worker.leave(is_finished=True)
+
+
+def test_a_crawl_is_cleared_although_a_worker_was_killed_shortly_before_its_end(crawl: CrawlDesk) -> None:
+    last, dead = crawl.workers(2)
+    last.push("a", filter=Filter.SEEN)
+    last.finish(last.take_one())
+    assert last.commit().is_over
+    last.leave(is_finished=True)
+    crawl.lapse(dead)
+    assert crawl.worker("next run").push("a", filter=Filter.SEEN).duplicates == ()
+
+
+def test_the_next_run_does_not_wait_for_the_lease_of_a_worker_that_died_at_the_end(crawl: CrawlDesk) -> None:
+    last, dead = crawl.workers(2)
+    last.push("a", filter=Filter.SEEN)
+    last.finish(last.take_one())
+    last.leave(is_finished=True)
+    fresh = crawl.worker("next run")
+    assert fresh.push("a", filter=Filter.SEEN).duplicates == ()
+    assert dead.send(dead.draft()).verdict is Verdict.LAPSED
+    assert len(fresh.take(1)) == 1

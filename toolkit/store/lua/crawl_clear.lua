@@ -32,9 +32,7 @@ if keeps_seen and st.order ~= "" then
   end
   save_state()
 else
-  if st.seen_epoch ~= "" then
-    redis.call("RPUSH", garbage, cjson.encode({ seen, st.seen_epoch, st.seen, st.seen_level, st.seen_split, st.bloom }))
-  end
+  set_aside_seen()
   redis.call("UNLINK", state, seen)
   redis.call("HDEL", registry, crawl)
 end

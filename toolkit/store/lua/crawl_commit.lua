@@ -318,6 +318,9 @@ if want > 0 and n_seeds > 0 then
   end
 end
 
+if #leased > 0 or n_pushes > #duplicates then
+  st.ended = 0
+end
 local left = pending()
 local is_over, again_ms = 0, -1
 if left == 0 and #leased == 0 and seeds_waiting() == 0 and in_all_hands() == 0 then

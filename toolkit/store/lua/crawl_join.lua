@@ -10,7 +10,7 @@ local wanted = {
   order = ARGV[7], seen = ARGV[8], seeds = ARGV[9], items_kind = ARGV[10], fingerprints = ARGV[11],
 }
 
-if is_new_life and ARGV[15] ~= "" and redis.call("HGET", runs, crawl .. " " .. ARGV[15]) then
+if is_new_life and ARGV[15] ~= "" and redis.call("ZSCORE", runs, crawl .. " " .. ARGV[15]) then
   return { "over" }
 end
 
@@ -34,6 +34,11 @@ local is_there = load_state()
 local is_first = #redis.call("ZRANGEBYSCORE", workers, "(" .. now_ms, "+inf", "LIMIT", 0, 1) == 0
 local is_empty = not is_there or (pending() == 0 and in_all_hands() == 0)
 local is_flushed = wants_flush and is_first
+-- Its last worker left while one that was dead still stood there.
+local is_ended = is_there and is_new_life and st.ended == 1 and is_empty and not is_flushed
+if is_ended then
+  is_first = true
+end
 local is_theirs = wanted.seen == "set" and wanted.fingerprints == "scrapy-redis" and type_of(seen) == "set"
 if is_there and st.crawl ~= "" and st.crawl ~= crawl then
   return { "refused", "crawl", st.crawl, crawl }
@@ -70,10 +75,17 @@ if is_there then
     reclaim(worker, true)
   end
 end
-if is_flushed then
-  if st.seen_epoch ~= "" then
-    redis.call("RPUSH", garbage, cjson.encode({ seen, st.seen_epoch, st.seen, st.seen_level, st.seen_split, st.bloom }))
+if is_ended then
+  for _, other in ipairs(redis.call("ZRANGE", workers, 0, -1)) do
+    mark_lapsed(other, standing_of(other))
+    redis.call("ZREM", workers, other)
+    redis.call("HDEL", homes, other)
   end
+  clear_the_ended()
+  is_there = load_state()
+end
+if is_flushed then
+  set_aside_seen()
   for _, domain in ipairs(redis.call("ZRANGE", due, 0, -1)) do
     redis.call("UNLINK", domains .. domain)
   end

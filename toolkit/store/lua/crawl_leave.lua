@@ -3,6 +3,7 @@
 -- ARGV: worker, token, is finished ("1"), persists ("1"), crawl, run
 -- RETURNS: 1 when the crawl was cleared, else 0
 -- INCLUDES: crawl_rules
+local RUNS_KEPT_MS = 7 * 86400 * 1000
 local worker, is_finished, persists = ARGV[1], ARGV[3] == "1", ARGV[4] == "1"
 local standing = standing_of(worker)
 if not standing or standing.token ~= ARGV[2] or not load_state() then
@@ -19,13 +20,14 @@ local is_over = is_finished
   and seeds_waiting() == 0
   and not anyone_has_more()
 if is_over and ARGV[6] ~= "" then
-  redis.call("HSET", runs, ARGV[5] .. " " .. ARGV[6], string.format("%.0f", now_ms))
+  redis.call("ZADD", runs, now_ms, ARGV[5] .. " " .. ARGV[6])
+  redis.call("ZREMRANGEBYSCORE", runs, "-inf", now_ms - RUNS_KEPT_MS)
 end
-if not is_over or persists or redis.call("ZCARD", workers) > 0 then
-  save_state()
-  return 0
+if is_over and not persists and redis.call("ZCARD", workers) == 0 then
+  clear_the_ended()
+  return 1
 end
-redis.call("RPUSH", garbage, cjson.encode({ seen, st.seen_epoch, st.seen, st.seen_level, st.seen_split, st.bloom }))
-redis.call("UNLINK", queue, seen, state, suspects, starts, controls, limits, due, budgets, rate)
-keep_standings_for_a_day()
-return 1
+-- Another still stands there, and may be dead: then nobody is left to clear the crawl, and the next run will.
+st.ended = (is_over and not persists) and 1 or 0
+save_state()
+return 0

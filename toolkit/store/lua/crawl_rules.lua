@@ -17,7 +17,7 @@ local now_ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 local NUMBERS = {
   "seq", "seen_count", "seen_level", "seen_split", "parked", "pages", "items", "duplicates", "idle_since", "created_ms",
-  "limited", "max_deaths", "hungry_ms", "bloom_cap", "bloom_bits",
+  "limited", "max_deaths", "hungry_ms", "bloom_cap", "bloom_bits", "ended",
 }
 local TEXTS = {
   "order", "seen", "seeds", "items_kind", "start", "suspect_of", "crawl", "run", "hungry", "seen_epoch", "bloom",
@@ -206,6 +206,11 @@ local function standing_of(worker)
   return { token = token, number = tonumber(number), pages = tonumber(pages), at_ms = at_ms, marks = marks }
 end
 
+local function mark_lapsed(worker, standing)
+  local before = string.format("%s %.0f %.0f %s", standing.token, standing.number, standing.pages, standing.at_ms)
+  redis.call("HSET", standings, worker, before .. " L")
+end
+
 local function set_standing(worker, token, number, pages, marks)
   local text = string.format("%s %.0f %.0f %.0f %s", token, number, pages, now_ms, marks)
   redis.call("HSET", standings, worker, text)
@@ -217,14 +222,26 @@ local function keep_standings_for_a_day()
   redis.call("EXPIRE", standings, 86400)
 end
 
+local function set_aside_seen()
+  if st.seen_epoch ~= "" then
+    redis.call("RPUSH", garbage, cjson.encode({ seen, st.seen_epoch, st.seen, st.seen_level, st.seen_split, st.bloom }))
+  end
+end
+
+-- Clear a crawl that is over; what is dead or blocked stays for the operator, seeds and items for whoever they are for.
+local function clear_the_ended()
+  set_aside_seen()
+  redis.call("UNLINK", queue, seen, state, suspects, starts, controls, limits, due, budgets, rate)
+  keep_standings_for_a_day()
+end
+
 local function reclaim_lapsed(but)
   for _, worker in ipairs(redis.call("ZRANGEBYSCORE", workers, "-inf", now_ms, "LIMIT", 0, 8)) do
     if worker ~= but then
       local standing = standing_of(worker)
       reclaim(worker, true)
       if standing then
-        local before = string.format("%s %.0f %.0f %s", standing.token, standing.number, standing.pages, standing.at_ms)
-        redis.call("HSET", standings, worker, before .. " L")
+        mark_lapsed(worker, standing)
       end
     end
   end
