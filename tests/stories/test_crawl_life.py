@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -15,11 +14,11 @@ from support.scrapy_projects import write_project
 from support.scrapyd_node import TEST_CREDENTIALS, ScrapydNode
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.xdist_group("stories-crawl-life")
+pytestmark = [pytest.mark.xdist_group("stories-crawl-life"), pytest.mark.timeout(300)]
 
-WORKER_LEASE_S = 30.0
-"""How long the frontier waits for a worker of which nobody says that it is gone."""
+SOON_S = 60.0
 
+# The lease is longer than any test: only whoever is told that a worker is gone takes back what it held.
 # Where Redis is, a node with the plug-in tells its spiders; on a stock one the project must know.
 SETTINGS = """\
 import os
@@ -32,6 +31,7 @@ SCHEDULER = "toolkit.spider.Scheduler"
 CONCURRENT_REQUESTS = 4
 CONCURRENT_REQUESTS_PER_DOMAIN = 4
 DOWNLOAD_DELAY = 0
+FRONTIER_LEASE_S = 300
 """
 PAGES = '''\
 import scrapy
@@ -75,27 +75,25 @@ class Stage(NamedTuple):
             busy = [each for each in shown["workers"] if each["pages"]] if shown else []
             return shown if len(busy) == number else None
 
-        return wait_until(are_at_it, deadline_s=40, what=f"{number} workers to be at {crawl}", pause_s=0.1)
+        return wait_until(are_at_it, deadline_s=SOON_S, what=f"{number} workers to be at {crawl}", pause_s=0.1)
 
     def wait_for_more(self, site: LinkedSite, asked: int) -> None:
         """Wait until the site was asked for more pages than that."""
-        wait_until(lambda: sum(site.fetched().values()) > asked, deadline_s=20, what="the crawl to go on")
+        wait_until(lambda: sum(site.fetched().values()) > asked, deadline_s=SOON_S, what="the crawl to go on")
 
-    def kill_with_entries(self, crawl: str, job_id: str) -> float:
-        """Kill a spider that holds entries; return after how many seconds they were back."""
+    def kill_with_entries(self, crawl: str, job_id: str) -> None:
+        """Kill a spider that holds entries, and wait until they are back."""
 
         def held() -> int:
             return sum(each["in_flight"] for each in self.show(crawl)["workers"] if each["job"] == job_id)
 
-        wait_until(held, deadline_s=20, what=f"{job_id} to hold entries")
+        wait_until(held, deadline_s=SOON_S, what=f"{job_id} to hold entries")
         process = process_of(job_id)
         assert process is not None
         process.kill()
-        began = time.monotonic()
-        wait_until(lambda: not held(), deadline_s=WORKER_LEASE_S, what=f"what {job_id} held to be back")
-        return time.monotonic() - began
+        wait_until(lambda: not held(), deadline_s=SOON_S, what=f"what {job_id} held to be back")
 
-    def wait_for_end(self, job_id: str, *, deadline_s: float = 60) -> str:
+    def wait_for_end(self, job_id: str, *, deadline_s: float = SOON_S) -> str:
         """Wait until a job has ended, and return its state."""
 
         def ended() -> str | None:
@@ -137,7 +135,7 @@ def test_several_workers_share_a_crawl_and_all_finish(stage: Stage) -> None:
 
 
 def test_a_crawl_is_steered_loses_workers_and_ends_by_itself_with_every_page(stage: Stage) -> None:
-    with LinkedSite(500, page_s=0.3) as site:
+    with LinkedSite(700, page_s=1.0) as site:
         first, second, third = stage.schedule(site, "steered", workers=3)
         shown = stage.wait_for_workers("steered", 3)
         assert {each["job"] for each in shown["workers"]} == {first, second, third}
@@ -162,8 +160,7 @@ def test_a_crawl_is_steered_loses_workers_and_ends_by_itself_with_every_page(sta
         assert stage.show("steered")["live_workers"] == 2
 
         stage.desk.run("crawls", "limit", "steered", "127.0.0.1", "--none")
-        killed_s = stage.kill_with_entries("steered", second)
-        assert killed_s < WORKER_LEASE_S / 3
+        stage.kill_with_entries("steered", second)
         # Before the end: what is blocked keeps no crawl from being over.
         stage.desk.run("crawls", "unblock", "steered", "*/p/49*")
         assert stage.wait_for_end(second) == "failed"
