@@ -107,7 +107,6 @@ class CrawlctlRig:
             "suspects": view.suspects,
             "blocked": view.blocked,
             "seeds": view.seeds,
-            "workers": len(view.workers),
         }
         return Leftovers(view.is_over, {name: count for name, count in counts.items() if count}, dead)
 
