@@ -5,7 +5,6 @@ What the engine calls here never touches the network and never raises; the excha
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -27,6 +26,7 @@ from toolkit.spider.controls import CrawlControls
 from toolkit.spider.courier import Courier
 from toolkit.spider.crawl_delay import CrawlDelays
 from toolkit.spider.exchange import Exchange
+from toolkit.spider.fingerprints import Fingerprints
 from toolkit.spider.frontier_settings import FrontierSettings, read_settings
 from toolkit.spider.hooks import Hooks
 from toolkit.spider.leases import PAGE, Lease
@@ -37,7 +37,6 @@ from toolkit.spider.seen_cache import SeenCache
 from toolkit.spider.start_run import StartRun, nothing
 from toolkit.store.frontier import open_frontier
 
-_FINGERPRINT_BYTES = 20
 _WAKE_AGAIN_S = 1.0
 _SHOWN_BYTES = 200
 
@@ -118,7 +117,7 @@ class Scheduler(BaseScheduler):
         return exchange.pending + len(exchange.leases.ready) + len(exchange.outbox)
 
     def enqueue_request(self, request: Request) -> bool:
-        """Collect a request for the frontier; `False` when it is known to be seen, or cannot be kept."""
+        """Collect a request for the frontier; `False` when it is dropped and somebody may want to hear of it."""
         try:
             return self._enqueue(request)
         except UnwritableError as error:
@@ -241,7 +240,7 @@ class Scheduler(BaseScheduler):
     def _set_up(self, spider: Spider) -> None:
         settings = self._settings
         self._clock = clock_here()
-        self._fingerprint = self._sized_fingerprint
+        self._fingerprint = Fingerprints(self._crawler).of
         self._writer = RequestWriter(spider, settings.serializer)
         self._seen = SeenCache(settings.seen_cache)
         self._controls = CrawlControls(self._crawler)
@@ -301,20 +300,14 @@ class Scheduler(BaseScheduler):
             kind, fingerprint = Filter.SEEN, self._fingerprint(request)
             if fingerprint in self._seen:
                 self._stats.inc_value("dupefilter/filtered")
-                return False
+                # Scrapy tells of each request that was not taken; where nobody listens, that is spared.
+                return not self._wants_requests
         elif request is self._from_seed:
             kind, fingerprint = Filter.REMEMBER, self._fingerprint(request)
         push = Push(self._writer.write(request), request.priority, fingerprint, kind)
         self._exchange.outbox.push(push, page, request if self._wants_requests else None)
         self._exchange.added()
         return True
-
-    def _sized_fingerprint(self, request: Request) -> bytes:
-        fingerprinter: Any = self._crawler.request_fingerprinter
-        fingerprint: bytes = fingerprinter.fingerprint(request)
-        if len(fingerprint) != _FINGERPRINT_BYTES:
-            return hashlib.sha1(fingerprint, usedforsecurity=False).digest()
-        return fingerprint
 
     def _refuse(self, request: Request, field: str, kind: str, why: str) -> None:
         self._stats.inc_value("frontier/unwritable")
