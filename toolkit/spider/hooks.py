@@ -55,6 +55,7 @@ class Hooks:
             (self._slot, "inprogress", "the engine's slot"),
             (self._slot, "nextcall", "the engine's slot"),
             (self._slot, "closing", "the engine's slot"),
+            (self._slot, "close", "the engine's slot"),
             (engine, "_start", "the engine"),
             (engine, "_download", "the engine"),
             (engine, "_handle_downloader_output", "the engine"),
@@ -67,6 +68,8 @@ class Hooks:
                     hint="pip install 'scrapy>=2.13,<2.20', which is known to work",
                 )
         self._pages: dict[int, Lease | None] = {}
+        self._held: set[Deferred[None]] = set()
+        self._is_told_to_close = False
 
     @property
     def is_closing(self) -> bool:
@@ -135,24 +138,52 @@ class Hooks:
         )
 
     def hold_output(self, is_full: Callable[[], bool], room: Callable[[], Deferred[None]]) -> None:
-        """Let what pages yield wait while `is_full`, until the deferred of `room` fires."""
+        """Let what pages yield wait while `is_full`, until the deferred of `room` fires.
+
+        Nothing waits once the spider closes: the engine lets all pages end before it closes the scheduler, and room may
+        come no more.
+        """
+
+        def is_held() -> bool:
+            return is_full() and not self._is_told_to_close
+
+        def until_room() -> Deferred[None]:
+            waiting = room()
+            self._held.add(waiting)
+            return waiting.addBoth(self._let_go, waiting)
+
+        self._slot.close = self._closing(self._slot.close)
         scraper = self._scraper
         if hasattr(scraper, "_process_spidermw_output_async"):
             process = scraper._process_spidermw_output_async  # noqa: SLF001
 
             async def process_later(output: Any, response: Any) -> None:
-                while is_full():
-                    await maybe_deferred_to_future(room())
+                while is_held():
+                    await maybe_deferred_to_future(until_room())
                 await process(output, response)
 
             scraper._process_spidermw_output_async = lambda output, response: (  # noqa: SLF001
-                process_later(output, response) if is_full() else process(output, response)
+                process_later(output, response) if is_held() else process(output, response)
             )
             return
         before = scraper._process_spidermw_output  # noqa: SLF001 - Scrapy before 2.14
         scraper._process_spidermw_output = lambda output, response: (  # noqa: SLF001
-            room().addCallback(lambda _: before(output, response)) if is_full() else before(output, response)
+            until_room().addCallback(lambda _: before(output, response)) if is_held() else before(output, response)
         )
+
+    def _closing(self, close: Callable[[], Any]) -> Callable[[], Any]:
+        def closing() -> Any:
+            self._is_told_to_close = True
+            for waiting in tuple(self._held):
+                if not waiting.called:
+                    waiting.callback(None)
+            return close()
+
+        return closing
+
+    def _let_go(self, outcome: Any, waiting: Deferred[None]) -> Any:
+        self._held.discard(waiting)
+        return outcome
 
     def _scraping(self, scrape: Callable[..., Any], leases: Leases) -> Callable[..., Any]:
         pages = self._pages

@@ -23,7 +23,7 @@ def an_engine() -> Any:
     async def scrape(*_: object) -> None:
         called.append(("scrape", PAGE.get()))
 
-    slot = SimpleNamespace(inprogress={Request(URL)}, nextcall=None, closing=None)
+    slot = SimpleNamespace(inprogress={Request(URL)}, nextcall=None, closing=None, close=lambda: None)
     scraper = SimpleNamespace(
         slot=None, _scrape=scrape, _process_spidermw_output=lambda *_: called.append(("output", PAGE.get()))
     )
@@ -49,6 +49,7 @@ def hooks(engine: Any) -> Hooks:
     [
         ("_slot", "inprogress"),
         ("_slot", "nextcall"),
+        ("_slot", "close"),
         ("scraper", "_scrape"),
         ("scraper", "_process_spidermw_output"),
         ("", "_download"),
