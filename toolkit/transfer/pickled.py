@@ -1,8 +1,9 @@
 """Reads the requests that scrapy-redis pickled. The only module that unpickles, and by itself only plain data.
 
-A pickle is a program that may call any function it names. `read_plain` lets it name none, so it can make nothing but
-numbers, texts, bytes, lists, tuples, sets and dictionaries. `read_trusted` lets it name all, for an operator who has
-said that whoever could write to that Redis may run code on this machine.
+A pickle is a program that may call any function it names. `read_plain` lets it name none but lxml's class of texts, for
+which a stand-in makes plain ones: every request of a `CrawlSpider` has such a text, its `link_text`. So it can make
+nothing but numbers, texts, bytes, lists, tuples, sets and dictionaries. `read_trusted` lets it name all, for an operator
+who has said that whoever could write to that Redis may run code on this machine.
 """
 
 from __future__ import annotations
@@ -22,9 +23,30 @@ class UnreadableBodyError(Exception):
     """A body is no request that may be read; says why. It stays where it is, so this is no failure of crawlctl's."""
 
 
+class _Unchangeable(type):
+    """A pickle can set attributes, also of the classes that it names: not of this one."""
+
+    def __setattr__(cls, name: str, value: object) -> None:
+        raise UnreadableBodyError("it would change a class")
+
+
+class _Text(metaclass=_Unchangeable):
+    """Stands for a class of texts: making one of it gives the text itself."""
+
+    __slots__ = ()
+
+    def __new__(cls, text: object = "") -> Any:
+        """Return the text; anything else is refused."""
+        if type(text) is not str:
+            raise UnreadableBodyError(f"it has a text made of a {type(text).__name__}")
+        return text
+
+
 class _Plain(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Refuse every name."""
+        """Refuse every name but that of the texts which lxml finds in a page."""
+        if (module, name) == ("lxml.etree", "_ElementUnicodeResult"):
+            return _Text
         raise UnreadableBodyError(f"it needs {module}.{name}, which is more than plain data")
 
     def persistent_load(self, pid: Any) -> Any:
