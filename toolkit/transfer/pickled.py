@@ -2,8 +2,8 @@
 
 A pickle is a program that may call any function it names. `read_plain` lets it name none but lxml's class of texts, for
 which a stand-in makes plain ones: every request of a `CrawlSpider` has such a text, its `link_text`. So it can make
-nothing but numbers, texts, bytes, lists, tuples, sets and dictionaries. `read_trusted` lets it name all, for an operator
-who has said that whoever could write to that Redis may run code on this machine.
+nothing but numbers, texts, bytes, lists, tuples, sets and dictionaries. `read_trusted` lets it name all, for an
+operator who has said that whoever could write to that Redis may run code on this machine.
 """
 
 from __future__ import annotations
