@@ -17,7 +17,7 @@ from toolkit.model.jobs import CRAWL_SETTING, RUN_SETTING
 from toolkit.model.names import CrawlId, check_crawl
 from toolkit.runs.folder import CLAIM, RunFolder
 from toolkit.spider.frontier_keys import read_keys
-from toolkit.spider.frontier_values import choice, domain_limits, number
+from toolkit.spider.frontier_values import choice, domain_limits, is_on, number
 from toolkit.spider.pipelines import CommitPipeline
 
 SCRAPY_FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
@@ -59,7 +59,7 @@ def read_plan(crawler: Crawler) -> CrawlPlan:
         seeds=_seeds_kind(settings),
         items=_items_kind(settings),
         fingerprints=_fingerprints(settings),
-        persists=settings.getbool("SCHEDULER_PERSIST"),
+        persists=is_on(settings, "SCHEDULER_PERSIST"),
         max_deliveries=int(number(settings, "FRONTIER_MAX_DELIVERIES")),
         run=str(settings.get(RUN_SETTING) or ""),
         limits=domain_limits(settings),
@@ -131,9 +131,9 @@ def _order(settings: BaseSettings) -> QueueOrder:
 
 
 def _seeds_kind(settings: BaseSettings) -> SeedsKind:
-    if settings.getbool("REDIS_START_URLS_AS_SET"):
+    if is_on(settings, "REDIS_START_URLS_AS_SET"):
         return SeedsKind.SET
-    return SeedsKind.ZSET if settings.getbool("REDIS_START_URLS_AS_ZSET") else SeedsKind.LIST
+    return SeedsKind.ZSET if is_on(settings, "REDIS_START_URLS_AS_ZSET") else SeedsKind.LIST
 
 
 def _items_kind(settings: BaseSettings) -> ItemsKind:

@@ -21,7 +21,7 @@ from toolkit.model.errors import ConfigurationError
 from toolkit.model.hosts import Secret
 from toolkit.model.names import JobId, Token, WorkerName, worker_of
 from toolkit.spider.crawl_plan import claim_of_this_process, filters_duplicates, named, read_plan
-from toolkit.spider.frontier_values import flag, number
+from toolkit.spider.frontier_values import flag, is_on, number
 from toolkit.spider.redis_place import redis_url
 from toolkit.store.wire_requests import Wire
 
@@ -76,7 +76,7 @@ def read_settings(crawler: Crawler) -> FrontierSettings:
         plan=read_plan(crawler),
         worker=_worker(),
         ttl_s=float(number(settings, "FRONTIER_LEASE_S")),
-        flush_on_start=settings.getbool("SCHEDULER_FLUSH_ON_START"),
+        flush_on_start=is_on(settings, "SCHEDULER_FLUSH_ON_START"),
         filters=filters_duplicates(settings),
         serializer=_serializer(settings),
         journal_s=float(number(settings, "FRONTIER_JOURNAL_S")),

@@ -1,9 +1,10 @@
-"""The values of the settings `FRONTIER_…`, by the one option table: each right, or refused with its name."""
+"""The values of settings, those of `FRONTIER_…` by the one option table: each right, or refused with its name."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
@@ -35,6 +36,23 @@ def flag(settings: BaseSettings, name: str) -> bool:
         return settings.getbool(name, default=bool(option(Scope.SPIDER, name).default))
     except ValueError as error:
         raise _refusal(name, f"not {settings.get(name)!r}") from error
+
+
+def is_on(settings: BaseSettings, name: str) -> bool:
+    """Return whether a setting of scrapy-redis is on; off where it is not there."""
+    try:
+        return settings.getbool(name)
+    except ValueError as error:
+        raise ConfigurationError(f"{name} is True or False, not {settings.get(name)!r}") from error
+
+
+def parameters(settings: BaseSettings, name: str) -> dict[str, Any]:
+    """Return a setting of scrapy-redis that is a dictionary or its JSON; its values may be secret."""
+    try:
+        return dict(settings.getdict(name))
+    except (TypeError, ValueError):
+        # The cause would tell the value.
+        raise ConfigurationError(f"{name} is a dictionary, and cannot be read as one") from None
 
 
 def domain_limits(settings: BaseSettings) -> tuple[DomainLimit, ...]:

@@ -17,6 +17,7 @@ from scrapy.settings import BaseSettings
 from toolkit.model.errors import ConfigurationError
 from toolkit.model.hosts import Secret
 from toolkit.spider.crawl_plan import claim_of_this_process
+from toolkit.spider.frontier_values import parameters
 from toolkit.store.address import parse_address
 
 REDIS_FILE = "redis_file"
@@ -55,7 +56,7 @@ def redis_url(settings: BaseSettings) -> Secret:
         ConfigurationError: it cannot be understood, or the node's file cannot be read.
 
     """
-    params: dict[str, Any] = dict(settings.getdict("REDIS_PARAMS"))
+    params = parameters(settings, "REDIS_PARAMS")
     params.update({name: settings.get(key) for key, name in _SETTINGS.items() if settings.get(key)})
     _warn_of_unknown(params)
     if not any(params.get(name) for name in ("url", "host", "unix_socket_path")):

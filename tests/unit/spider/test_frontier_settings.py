@@ -364,3 +364,19 @@ def test_a_redis_url_that_cannot_be_understood_is_refused_without_being_shown(ur
     with pytest.raises(ConfigurationError) as caught:
         settings_of(REDIS_URL=url)
     assert "a/b" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["SCHEDULER_PERSIST", "SCHEDULER_FLUSH_ON_START", "REDIS_START_URLS_AS_SET", "REDIS_START_URLS_AS_ZSET"],
+)
+def test_a_switch_that_is_neither_on_nor_off_is_refused_by_its_name(name: str) -> None:
+    said: dict[str, Any] = {name: "perhaps"}
+    with pytest.raises(ConfigurationError, match=f"{name} is True or False, not 'perhaps'"):
+        settings_of(**said)
+
+
+def test_parameters_that_are_no_dictionary_are_refused_and_not_repeated() -> None:
+    with pytest.raises(ConfigurationError, match="REDIS_PARAMS is a dictionary") as caught:
+        settings_of(REDIS_PARAMS="password=redis-secret")
+    assert "redis-secret" not in f"{caught.value} {caught.value.hint} {caught.value.__cause__}"
