@@ -290,3 +290,23 @@ def test_a_crawl_that_was_cleared_may_come_again_in_another_shape(crawl: CrawlDe
     again = crawl.worker("w2", plan=plan)
     again.push("a", "b", filter=Filter.SEEN)
     assert again.work_off() == ["b", "a"]
+
+
+def test_a_worker_without_items_changes_no_siblings_kind(crawl: CrawlDesk) -> None:
+    one = crawl.worker("one", plan=a_plan(items=ItemsKind.LIST))
+    one.push("a")
+    crawl.worker("two", plan=a_plan(items=ItemsKind.NONE))
+    one.finish(*one.take(1), items=[b"x"])
+    assert crawl.redis.lrange("books:items", 0, -1) == [b"x"]
+
+
+def test_a_worker_with_items_of_another_kind_is_refused_while_others_live(crawl: CrawlDesk) -> None:
+    crawl.worker("one", plan=a_plan(items=ItemsKind.LIST))
+    with pytest.raises(RefusedError, match="items"):
+        crawl.worker("two", plan=a_plan(items=ItemsKind.STREAM))
+
+
+def test_a_worker_with_seeds_of_another_kind_is_refused_while_others_live(crawl: CrawlDesk) -> None:
+    crawl.worker("one", plan=a_plan())
+    with pytest.raises(RefusedError, match="start_urls"):
+        crawl.worker("two", plan=a_plan(seeds=SeedsKind.SET))

@@ -145,7 +145,6 @@ class Worker:
             loose_items=tuple(loose_items),
             controls_seen=self.controls.version,
             has_more=has_more,
-            is_starting=is_starting,
             start_is_done=self.has_run_start or is_at_end,
             is_cut_off=is_cut_off,
         )

@@ -184,8 +184,6 @@ class Commit:
     """The version of the controls that the worker obeys."""
     has_more: bool = False
     """The worker holds back more of what it has collected: the crawl is not over."""
-    is_starting: bool = False
-    """The worker holds the part of running `start()`, and has not come to its end."""
     start_is_done: bool = False
     """The worker has run `start()` to its end, or cannot run it any more; said in every commit from then on."""
     is_cut_off: bool = False

@@ -89,8 +89,9 @@ class Courier:
             result = call(self._frontier)
         except Exception as error:  # noqa: BLE001 - whoever asked decides what it means
             return Outcome(error=error, took_s=monotonic() - begun_at)
-        self._spoke_at = monotonic()
-        return Outcome(result, took_s=self._spoke_at - begun_at)
+        # The lease counts from when Redis had the call, which may be long ago: the process may have been frozen since.
+        self._spoke_at = begun_at
+        return Outcome(result, took_s=monotonic() - begun_at)
 
     def _renew(self) -> None:
         token, now = self._token, monotonic()
@@ -98,6 +99,6 @@ class Courier:
             return
         try:
             if self._frontier.renew(self._worker, token, ttl_s=self._ttl_s):
-                self._spoke_at = monotonic()
+                self._spoke_at = now
         except CrawlctlError:
             logger.debug("The lease could not be renewed", exc_info=True)

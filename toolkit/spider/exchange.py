@@ -28,10 +28,10 @@ from toolkit.model.names import WorkerName
 from toolkit.spider.calls import Calls
 from toolkit.spider.clock import Clock, Timer
 from toolkit.spider.courier import Call
-from toolkit.spider.gate import Gate
+from toolkit.spider.gate import Gate, Room
 from toolkit.spider.journal import Journal, Sent
 from toolkit.spider.leases import Lease, Leases
-from toolkit.spider.outbox import Batch, Outbox
+from toolkit.spider.outbox import START_END, Batch, Outbox
 from toolkit.spider.pace import Gathered, Pace
 from toolkit.spider.recovery import agree, taken_again
 from toolkit.spider.side import Side
@@ -47,13 +47,13 @@ class Exchange:
     ) -> None:
         self.leases = Leases()
         self.outbox = Outbox(max_size=room)
+        self.room = Room(self.outbox, self.leases, size=room)
         self.pace = Pace(ttl_s=ttl_s, now=clock.now())
         self.role = StartRole.WAIT
         self.token: int | None = None
         self.pending = 0
         self.handed = 0
         """How many entries went to the engine since the last answer."""
-        self.is_starting = False
         self.has_run_start = False
         """This worker has come to the end of `start()`, or past the place where it could run it."""
         self.is_over = False
@@ -71,7 +71,7 @@ class Exchange:
         self._batch = Batch()
         self._leaving: Deferred[None] | None = None
         self._is_finished = self._is_gone = False
-        self._room, self._role_gate = Gate(), Gate()
+        self._role_gate = Gate()
 
     def join(self, *, flush: bool) -> Deferred[Joined]:
         """Take part in the crawl; fires when Redis has answered, however long that takes, or fails for good."""
@@ -137,10 +137,6 @@ class Exchange:
         """Fire when it is known who runs `start()`."""
         return self._role_gate.wait(is_open=self.role is not StartRole.WAIT or self._is_gone)
 
-    def wait_for_room(self) -> Deferred[None]:
-        """Fire when the outbox is not full any more."""
-        return self._room.wait(is_open=not self.outbox.is_full or self._is_gone)
-
     def leave(self, *, is_finished: bool) -> Deferred[None]:
         """Hand back what is ready, send all that was collected, and go; fires after a lease's time at the latest."""
         self._leaving = Deferred()
@@ -168,9 +164,6 @@ class Exchange:
         gathered.ready, gathered.working = len(leases.ready), leases.working
         gathered.free = self._side.free()
         gathered.pushes, gathered.endings, gathered.items = outbox.pushes, outbox.endings, outbox.items
-        if not outbox:
-            # Items of open pages are counted, but come with the end of their page.
-            gathered.pushes = gathered.endings = gathered.items = 0
         return gathered
 
     def _wake(self) -> None:
@@ -201,7 +194,6 @@ class Exchange:
             limits=self._sent_limits,
             controls_seen=self._controls_seen,
             has_more=batch.has_more,
-            is_starting=self.is_starting,
             start_is_done=self.has_run_start,
         )
         self._calls.make(partial(self._call_of, commit), self._answered, self._failed)
@@ -249,8 +241,7 @@ class Exchange:
         batch, self._batch = self._batch, Batch()
         self._side.confirm(batch, duplicates)
         self._journal.add(Sent(self._number, self._clock.now(), batch.collected))
-        if not self.outbox.is_full:
-            self._room.open()
+        self.room.look()
 
     def _hold(self, token: int | None) -> None:
         self.token = token
@@ -316,7 +307,7 @@ class Exchange:
         )
         self._take_batch_back()
         for sent in reversed(lost):
-            self.outbox.put_back(sent.collected)
+            self._put_back(sent)
         self._journal.clear()
         is_all_sent_again = known < 0 and is_whole
         taken = taken_again(self.leases, self.outbox, self._side.fingerprint, is_all_sent_again=is_all_sent_again)
@@ -347,14 +338,21 @@ class Exchange:
             logger.info("%d things of pages that others do again are not sent", dropped)
         self.look()
 
+    def _put_back(self, sent: Batch | Sent) -> None:
+        self.outbox.put_back(sent.collected)
+        # Not before what start() brought has arrived may anybody hear that it is done.
+        if any(thing.what is START_END for thing in sent.collected):
+            self.has_run_start = False
+
     def _take_batch_back(self) -> None:
         batch, self._batch = self._batch, Batch()
-        self.outbox.put_back(batch.collected)
+        self._put_back(batch)
         self._limits[:0] = self._sent_limits
         self._gathered.since = self._gathered.since or self._clock.now()
 
     def _failed(self, error: Exception) -> None:
         self._hold(None)
+        self.room.give_up()
         self._side.fail(error)
         if self._leaving is not None:
             self._go()
@@ -388,7 +386,7 @@ class Exchange:
         self.token = None
         self._cancel_timer()
         self._calls.close()
-        self._room.open()
+        self.room.give_up()
         self._role_gate.open()
         if self._leaving is not None:
             self._leaving.callback(None)

@@ -12,20 +12,25 @@ from contextvars import ContextVar
 
 from scrapy import Request
 
-from toolkit.model.crawls import EntryId, Leased
+from toolkit.model.crawls import EntryId, Leased, Push
 
 _OPEN, _ENDED, _VOID = range(3)
 
 
 class Lease:
-    """One entry in hand, and the items that its page has brought so far."""
+    """One entry in hand, and what its page has brought so far that goes only with its end.
 
-    __slots__ = ("_state", "entry", "items", "leased", "request")
+    That is its items, and requests that nothing would filter: had they gone before, and the page were done again by
+    another worker, they would be there twice.
+    """
+
+    __slots__ = ("_state", "entry", "items", "leased", "pushes", "request")
 
     def __init__(self, leased: Leased) -> None:
         self.leased = leased
         self.entry: EntryId = leased.entry
         self.items: list[bytes] = []
+        self.pushes: list[tuple[Push, Request | None]] = []
         self.request: Request | None = None
         """The request, while its page is being worked on."""
         self._state = _OPEN
@@ -49,6 +54,7 @@ class Lease:
         """Take it from this worker, and forget what it brought."""
         self._state = _VOID
         self.items.clear()
+        self.pushes.clear()
 
 
 PAGE: ContextVar[Lease | None] = ContextVar("PAGE", default=None)
@@ -68,6 +74,11 @@ class Leases:
     def __iter__(self) -> Iterator[Lease]:
         yield from self.ready
         yield from self._working.values()
+
+    @property
+    def gathered(self) -> int:
+        """How many items and requests wait for the end of their pages."""
+        return sum(len(lease.items) + len(lease.pushes) for lease in self._working.values())
 
     @property
     def working(self) -> int:

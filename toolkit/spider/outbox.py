@@ -74,13 +74,14 @@ class Outbox:
         self.pushes += 1
 
     def end(self, lease: Lease | None, done: Done) -> None:
-        """Collect the end of an entry; its page's items have been counted when they came."""
+        """Collect the end of an entry, after what its page has kept for it."""
+        if lease is not None:
+            for push, request in lease.pushes:
+                self.push(push, lease, request)
+            lease.pushes.clear()
         self._queue.append(Collected(done, lease))
         self.endings += 1
-
-    def count_item(self) -> None:
-        """Count an item that will come with the end of its page."""
-        self.items += 1
+        self.items += len(done.items)
 
     def item(self, item: bytes) -> None:
         """Collect an item that no page brought."""

@@ -132,7 +132,7 @@ class Scheduler(BaseScheduler):
             return None
         exchange = self._exchange
         ready = exchange.leases.ready
-        while ready and not exchange.outbox.is_full and not exchange.may_have_lapsed():
+        while ready and not exchange.room.is_short and not exchange.may_have_lapsed():
             lease = ready.popleft()
             request = self._read(lease)
             if request is not None:
@@ -154,7 +154,6 @@ class Scheduler(BaseScheduler):
             exchange.added()
         elif page.is_open:
             page.items.append(payload)
-            exchange.outbox.count_item()
 
     # What the exchange asks for and tells: see `Side`.
 
@@ -262,7 +261,7 @@ class Scheduler(BaseScheduler):
         self._hooks.wrap_start(self._start.run)
         self._hooks.mark_pages(exchange.leases)
         self._hooks.report_ends(self._ended)
-        self._hooks.hold_output(lambda: exchange.outbox.is_full, exchange.wait_for_room)
+        self._hooks.hold_output(lambda: exchange.room.is_used_up, exchange.room.wait)
 
     def _joined(self, joined: Joined) -> None:
         if joined.is_over:
@@ -305,7 +304,11 @@ class Scheduler(BaseScheduler):
         elif request is self._from_seed:
             kind, fingerprint = Filter.REMEMBER, self._fingerprint(request)
         push = Push(self._writer.write(request), request.priority, fingerprint, kind)
-        self._exchange.outbox.push(push, page, request if self._wants_requests else None)
+        dropped = request if self._wants_requests else None
+        if kind is Filter.NONE and page is not None:
+            page.pushes.append((push, dropped))
+            return True
+        self._exchange.outbox.push(push, page, dropped)
         self._exchange.added()
         return True
 

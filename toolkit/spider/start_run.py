@@ -31,11 +31,10 @@ class StartRun:
         if exchange.role is not StartRole.YOURS:
             exchange.has_run_start = True
             return
-        exchange.is_starting = True
         try:
             async for each in start:
-                while exchange.outbox.is_full:
-                    await maybe_deferred_to_future(exchange.wait_for_room())
+                while exchange.room.is_used_up:
+                    await maybe_deferred_to_future(exchange.room.wait())
                 if isinstance(each, Request):
                     self._yielded = each
                 yield each
@@ -72,7 +71,6 @@ class StartRun:
     def _end(self) -> None:
         self._once.clear()
         self._again.clear()
-        self._exchange.is_starting = False
         self._exchange.outbox.end_start()
         self._exchange.added()
 

@@ -48,7 +48,7 @@ class RedisCrawlViews:
         self._door = door
 
     def view(self, plan: CrawlPlan) -> CrawlView:
-        """Return all that is known of one crawl; two round trips."""
+        """Return all that is known of one crawl; three round trips."""
         keys = FrontierKeys(plan.keys)
         first = self._door.ask_together_for_bytes(
             ("TIME",),

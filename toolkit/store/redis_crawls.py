@@ -160,10 +160,17 @@ class RedisCrawls:
     def requeue(self, crawl: CrawlId, entries: Sequence[EntryId] | None = None) -> int:
         """See `Crawls.requeue`."""
         plan = self._known(crawl)
-        if (entries is not None and not entries) or not self._door.ask("HLEN", FrontierKeys(plan.keys).dead):
+        dead = int(self._door.ask("HLEN", FrontierKeys(plan.keys).dead))
+        if not dead or (entries is not None and not entries):
             return 0
         self._begin(plan)
-        return int(self._run(plan, "crawl_requeue", list(entries or ())))
+        if entries:
+            return int(self._run(plan, "crawl_requeue", list(entries)))
+        back = moved = 0
+        while back < dead and (moved or not back):
+            moved = int(self._run(plan, "crawl_requeue", []))
+            back += moved
+        return back
 
     def clear(self, crawl: CrawlId, *, force: bool = False, keep_seen: bool = False, keep_items: bool = True) -> None:
         """See `Crawls.clear`."""

@@ -172,7 +172,6 @@ def commit_arguments(commit: Commit, kind: SeenKind) -> list[Argument]:
         mark
         for mark, is_set in (
             ("M", commit.has_more),
-            ("S", commit.is_starting),
             ("E", commit.start_is_done),
             ("C", commit.is_cut_off),
         )

@@ -21,6 +21,7 @@ from toolkit.model.crawls import (
     SeedsKind,
     SeenKind,
 )
+from toolkit.model.errors import StoreUnreadableError
 from toolkit.model.names import CrawlId
 from toolkit.store.envelope import read, write
 from toolkit.store.fields import Fields
@@ -103,7 +104,13 @@ def read_controls(body: str | bytes | None) -> Controls:
     """
     if not body:
         return Controls()
-    fields = Fields(json.loads(body), what="crawl's controls")
+    try:
+        content = json.loads(body)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise StoreUnreadableError("a crawl's controls in the shared store are not a JSON object")
+    fields = Fields(content, what="crawl's controls")
     return Controls(
         version=fields.whole("version"),
         is_paused=fields.flag("is_paused"),
@@ -149,7 +156,7 @@ def member_of(leased: Leased) -> bytes:
 
 def read_member(member: bytes, score: str | bytes) -> Leased:
     """Return an entry as its worker gets it."""
-    mark = member[ID_BYTES]
+    mark = member[ID_BYTES] if len(member) > ID_BYTES else 0
     return Leased(
         EntryId(member[:ID_BYTES]),
         member[ID_BYTES + 1 :],

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from scrapy import Request
 from twisted.internet.defer import Deferred
 
 from toolkit.model.crawls import (
@@ -17,6 +18,7 @@ from toolkit.model.crawls import (
     Commit,
     Controls,
     Disposition,
+    Done,
     EntryId,
     Filter,
     Joined,
@@ -372,7 +374,7 @@ def test_whoever_waits_for_room_goes_on_when_redis_has_taken_some(desk: Desk) ->
     desk.commit()
     for number in range(100):
         desk.push(b"%d" % number)
-    waiting = desk.exchange.wait_for_room()
+    waiting = desk.exchange.room.wait()
     assert desk.exchange.outbox.is_full or waiting.called
     while not waiting.called:
         desk.commit()
@@ -391,3 +393,49 @@ def test_the_part_of_start_is_known_when_redis_tells_it() -> None:
     desk.exchange.added()
     assert desk.commit(start=StartRole.YOURS).start_is_done
     assert desk.commit().start_is_done
+
+
+def test_nobody_waits_for_room_once_the_frontier_has_failed(desk: Desk) -> None:
+    desk.commit()
+    for number in range(150):
+        desk.push(b"%d" % number)
+    waiting = desk.exchange.room.wait()
+    desk.wire.answer(RefusedError("no"))
+    assert waiting.called
+    assert not desk.exchange.room.is_used_up
+
+
+def test_start_is_not_called_done_while_a_part_of_it_is_sent_again() -> None:
+    desk = Desk().begin(start=StartRole.YOURS)
+    for number in range(600):
+        desk.push(b"%d" % number)
+    desk.exchange.outbox.end_start()
+    desk.exchange.added()
+    first = desk.commit(start=StartRole.YOURS)
+    while not first.has_more:
+        first = desk.commit(start=StartRole.YOURS)
+    assert not first.start_is_done
+    assert desk.commit(Verdict.ROLLED_BACK, known=first.number - 1).start_is_done
+    desk.wire.answer(9)
+    desk.wire.answer(())
+    again = desk.commit(start=StartRole.YOURS)
+    assert (again.has_more, again.start_is_done) == (True, False)
+    assert desk.commit(start=StartRole.DONE).start_is_done
+
+
+def test_what_nothing_would_filter_goes_with_the_end_of_its_page_or_not_at_all(desk: Desk) -> None:
+    kept, given_back = desk.lease(b"kept", b"given back")
+    desk.exchange.leases.take_ready()
+    for lease in (kept, given_back):
+        request = Request(f"http://example.com/{lease.leased.body.decode()}".replace(" ", "-"))
+        desk.exchange.leases.begin(request, lease)
+        lease.pushes.append((Push(b"child of " + lease.leased.body), None))
+    ended = desk.exchange.leases.end(Request("http://example.com/other"))
+    assert ended is None
+    kept.end()
+    desk.exchange.outbox.end(kept, Done(kept.entry))
+    given_back.void()
+    desk.exchange.added()
+    commit = desk.commit()
+    assert [push.body for push in commit.pushes] == [b"child of kept"]
+    assert [done.entry for done in commit.done] == [kept.entry]

@@ -31,6 +31,8 @@ for at = 11, #ARGV, 7 do
     end
   end
 end
-grow_packed()
+if st.seen == "packed" then
+  grow_packed()
+end
 save_state()
 return count

@@ -1,11 +1,11 @@
 -- Carry out a worker's commit whole, take back what the dead held, and lease the next batch.
 -- KEYS: the crawl's
--- ARGV: worker, token, number, ttl_ms, want, controls_seen, marks (M has more, S starting, E start() ended, C cut off;
---       - none), how many pushes, endings, loose items and budgets; then of each push: filter, score, fingerprint, root,
---       body; of each ending: entry, disposition, why, how many items, the items; the loose items; of each budget:
---       domain, budget
--- RETURNS: {"spoilt", key} | {"lapsed"} | {"rolled_back", known} | {"repeated", number} | {"done", number, pending, workers, start, is
---          over, idle_ms, again_ms or -1, is hungry, controls or "", refused, {duplicates}, {member, score, ...}}
+-- ARGV: worker, token, number, ttl_ms, want, controls_seen, marks (M has more, E start() ended, C cut off; - none), how
+--       many pushes, endings, loose items and budgets; then of each push: filter, score, fingerprint, root, body; of
+--       each ending: entry, disposition, why, how many items, the items; the loose items; of each budget: domain, budget
+-- RETURNS: {"spoilt", key} | {"lapsed"} | {"rolled_back", known} | {"repeated", number} | {"done", number, pending,
+--          workers, start, is over, idle_ms, again_ms or -1, is hungry, controls or "", refused, {duplicates},
+--          {member, score, ...}}
 -- INCLUDES: crawl_seen
 local worker, token, number, ttl_ms, want = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local controls_seen, marks = tonumber(ARGV[6]), ARGV[7]
@@ -35,9 +35,10 @@ local function is_type(key, wanted)
   local found = redis.call("TYPE", key).ok
   return found == "none" or found == wanted
 end
+local items_type = st.items_kind == "list" and "list" or "stream"
 local spoilt = not is_type(queue, "zset") and queue
   or st.seen == "set" and not is_type(seen, "set") and seen
-  or st.items_kind ~= "none" and not is_type(items, st.items_kind) and items
+  or st.items_kind ~= "none" and not is_type(items, items_type) and items
 if spoilt then
   return { "spoilt", spoilt }
 end
@@ -318,6 +319,17 @@ if want > 0 and n_seeds > 0 then
   end
 end
 
+-- A budget that nobody has drawn on for long is full, as it is when nothing is known of it.
+if st.limited == 1 and redis.call("HLEN", budgets) > 1000 then
+  for _, domain in ipairs(redis.call("HRANDFIELD", budgets, 20)) do
+    local since = string.match(redis.call("HGET", budgets, domain) or "", "^%S+ (%S+)$")
+    local budget = since and budget_of(domain)
+    local is_full = budget and (now_ms - tonumber(since)) * budget[1] / 1000 >= math.max(1, budget[1] / 4)
+    if since and (is_full or not budget) and not redis.call("ZSCORE", due, domain) then
+      redis.call("HDEL", budgets, domain)
+    end
+  end
+end
 if #leased > 0 or n_pushes > #duplicates then
   st.ended = 0
 end

@@ -4,6 +4,7 @@
 --       fingerprints, max deaths, bloom capacity of a shard, bloom bits, run, limits (domain, text ...)
 -- RETURNS: {"refused", what, found, wanted} | {"over"} | {"joined", token, pending, start, controls or "", is first}
 -- INCLUDES: crawl_rules
+local STANDINGS_KEPT = 100
 local worker, ttl_ms, crawl, plan = ARGV[1], tonumber(ARGV[2]), ARGV[5], ARGV[6]
 local wants_flush, is_new_life = ARGV[3] == "1", ARGV[4] == "1"
 local wanted = {
@@ -47,6 +48,14 @@ for name, key in pairs({ seeds = seeds, items = items }) do
   local found, mine = type_of(key), wanted[name == "seeds" and "seeds" or "items_kind"]
   if found ~= "none" and mine ~= "none" and found ~= mine then
     return { "refused", name, found, mine }
+  end
+end
+-- Workers that live keep their kinds of keys; one without items may come to any.
+if is_there and not is_flushed and not is_first then
+  for name, kind in pairs({ seeds = "seeds", items = "items_kind" }) do
+    if st[kind] ~= wanted[kind] and st[kind] ~= "none" and wanted[kind] ~= "none" then
+      return { "refused", name, st[kind], wanted[kind] }
+    end
   end
 end
 if is_there and not is_flushed then
@@ -103,7 +112,19 @@ else
     st.seen_count = redis.call("SCARD", seen)
   end
 end
-st.crawl, st.seeds, st.items_kind, st.max_deaths = crawl, wanted.seeds, wanted.items_kind, tonumber(ARGV[12])
+if is_first or wanted.items_kind ~= "none" then
+  st.items_kind = wanted.items_kind
+end
+st.crawl, st.seeds, st.max_deaths = crawl, wanted.seeds, tonumber(ARGV[12])
+-- The standings of workers that died long ago are of no use any more.
+if redis.call("HLEN", standings) > STANDINGS_KEPT then
+  for _, other in ipairs(redis.call("HKEYS", standings)) do
+    local standing = standing_of(other)
+    if string.find(standing.marks, "L", 1, true) and tonumber(standing.at_ms) < now_ms - 86400000 then
+      redis.call("HDEL", standings, other)
+    end
+  end
+end
 
 local is_same_run = ARGV[15] ~= "" and st.run == ARGV[15]
 if is_new_life and is_first and is_empty and not (is_same_run and st.start == "!") then

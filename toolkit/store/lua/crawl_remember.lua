@@ -18,7 +18,9 @@ if ARGV[11] == "" then
       count = count + 1
     end
   end
-  grow_packed()
+  if st.seen == "packed" then
+    grow_packed()
+  end
 else
   st.bloom, st.seen_count = ARGV[11], 0
   for each in string.gmatch(st.bloom, "%d+") do

@@ -1,10 +1,10 @@
 -- Put entries of the dead list back into the queue, as if no worker had died with them.
 -- KEYS: the crawl's
--- ARGV: the entries, or none for all
+-- ARGV: the entries, or none for any 1,000
 -- RETURNS: how many went back
 -- INCLUDES: crawl_rules
 load_state()
-local entries = #ARGV > 0 and ARGV or redis.call("HKEYS", dead)
+local entries = #ARGV > 0 and ARGV or redis.call("HRANDFIELD", dead, 1000)
 local count = 0
 for _, entry in ipairs(entries) do
   local text = redis.call("HGET", dead, entry)

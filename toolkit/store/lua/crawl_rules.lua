@@ -107,7 +107,7 @@ local function pop_from(key, count)
 end
 
 local function is_seed(member)
-  return string.byte(member, 9) >= SEED
+  return (string.byte(member, 9) or 0) >= SEED
 end
 
 -- Put an entry where it waits, at its place by score and id: in the queue, or with a budget in that of its domain.
@@ -154,7 +154,7 @@ local function with_deaths(member, deaths)
 end
 
 local function put_back(score, member)
-  if string.byte(member, 9) % SEED >= 2 then
+  if (string.byte(member, 9) or 0) % SEED >= 2 then
     redis.call("ZADD", suspects, score, member)
   else
     wait_in_line(score, member)
@@ -172,7 +172,7 @@ local function reclaim(worker, has_died)
   for i = 2, #held, 2 do
     local score, member = split_held(held[i])
     free_slot(member)
-    local deaths = string.byte(member, 9) % SEED + (has_died and 1 or 0)
+    local deaths = (string.byte(member, 9) or 0) % SEED + (has_died and 1 or 0)
     member = with_deaths(member, deaths)
     if deaths >= st.max_deaths then
       bury(score, member, "its workers died, " .. deaths .. " times")
