@@ -82,10 +82,10 @@ class Fault:
 def kind_of(seed: int) -> Kind:
     """Return the kind of crawl that the seed stands for; six seeds in a row have each order and seen set twice."""
     chance = random.Random(f"kind {seed}")  # noqa: S311 - must be the same again, protects nothing
-    orders, seens, shapes = tuple(QueueOrder), tuple(SeenKind), tuple(Shape)
+    orders, kinds_seen, shapes = tuple(QueueOrder), tuple(SeenKind), tuple(Shape)
     return Kind(
         order=orders[seed % 3],
-        seen=seens[(seed // 3 + seed) % 3],
+        seen=kinds_seen[(seed // 3 + seed) % 3],
         shape=shapes[seed // 2 % 2],
         is_seeded=chance.random() < 1 / 3,
         seeds=chance.choice(tuple(SeedsKind)),
