@@ -137,7 +137,7 @@ def test_an_ordinary_spider_takes_seeds_with_every_field(
 ) -> None:
     seeds = [
         {"url": f"{site.url}/p/9", "callback": "parse", "priority": 3, "meta": {"a": 1}},
-        {"url": f"{site.url}/seed/post", "methode": "POST"},
+        {"url": f"{site.url}/seed/post", "verb": "POST"},
         f"{site.url}/seed/plain",
     ]
     client.rpush("plain:start_urls", *[seed if isinstance(seed, str) else json.dumps(seed) for seed in seeds])

@@ -5,7 +5,7 @@ by whoever comes next. Each file has one writer and is replaced whole. Nothing h
 
 | file | writer | holds |
 |---|---|---|
-| `claim.json` | launcher, before the process is started | job id, token, project, spider, version, where Redis' URL is |
+| `claim.json` | launcher, before the process is started | job id, token, project, spider, version, Redis' file |
 | `process.json` | runner, first thing; created once (`registration.py`) | pid and its start time |
 | `report.json` | reporter | state, counts, finish reason |
 | `control.json` | launcher | what is wished: paused, concurrency, delay |
