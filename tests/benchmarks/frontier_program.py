@@ -125,7 +125,7 @@ def _several(told: Told, courses: Courses, sizes: Sizes, _: RedisServer) -> None
         found = courses.compared(0, workers=workers)
         what = f"pages/s, {workers} workers, Redis at 0 ms"
         told.add(
-            [_speed(what, found, target="grows to full CPU")],
+            [_speed(what, found, target="more, if cores are")],
             workers={str(workers): _rates(found)},
             ratios={f"{workers} workers": _ratios(found)},
         )
@@ -148,7 +148,7 @@ def _items(told: Told, courses: Courses, _: Sizes, __: RedisServer) -> None:
 def _memory(told: Told, _: Courses, sizes: Sizes, server: RedisServer) -> None:
     seen = bytes_per_seen(server, server.folder, count=sizes.seen)
     pending = bytes_per_pending(server, server.folder, count=sizes.pending)
-    targets = {"packed": "< 9-ish"}
+    targets = {"packed": "about 9"}
     stock = f"{seen[SCRAPY_REDIS]:.1f}"
     rows = [
         Row(
