@@ -145,7 +145,7 @@ def test_an_ordinary_spider_takes_seeds_with_every_field(
         assert worker.finished() == "finished"
     assert set(site.fetched()) == site.all_pages | {"/seed/plain"}
     ((_, why),) = dead_of("plain")
-    assert "unknown field 'methode'" in why
+    assert "unknown field 'verb'" in why
 
 
 def test_a_seed_that_is_linked_later_is_not_fetched_again(make: Maker, site: LinkedSite, client: Any) -> None:

@@ -118,6 +118,12 @@ class Exchange:
         """Send a commit if it is time for one, else set the time for it."""
         if self._calls.is_busy or self.token is None or self._is_gone:
             return
+        try:
+            self._go_on()
+        except Exception as mistake:  # noqa: BLE001 - else the worker would live on mute, and keep its lease
+            self._failed(mistake)
+
+    def _go_on(self) -> None:
         if self._leaving is not None:
             self._go_on_leaving()
             return
