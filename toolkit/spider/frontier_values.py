@@ -61,7 +61,7 @@ def domain_limits(settings: BaseSettings) -> tuple[DomainLimit, ...]:
     try:
         written = settings.getdict(name)
     except (ValueError, TypeError) as error:
-        raise _refusal(name, f"not {type(settings.get(name)).__name__} that cannot be read so") from error
+        raise _refusal(name, f"and {str(settings.get(name))[:60]!r} cannot be read so") from error
     return tuple(_limit(name, str(domain).strip().lower().rstrip("."), said) for domain, said in written.items())
 
 
@@ -69,7 +69,7 @@ def _limit(name: str, domain: str, said: object) -> DomainLimit:
     if not domain or "/" in domain or " " in domain:
         raise _refusal(name, f"and {domain!r} is no domain")
     if not isinstance(said, Mapping) or not said or said.keys() - {"per_second", "concurrency"}:
-        raise _refusal(name, f"not what it says of {domain}")
+        raise _refusal(name, f"and {str(said)[:60]!r} of {domain} is no limit")
     per_second, concurrency = said.get("per_second"), said.get("concurrency")
     for number, kinds in ((per_second, (int, float)), (concurrency, (int,))):
         if number is not None and (isinstance(number, bool) or not isinstance(number, kinds) or number <= 0):

@@ -63,6 +63,7 @@ def redis_url(settings: BaseSettings) -> Secret:
         url = _url_of_the_node()
         if url is not None:
             return url
+        logger.info("No REDIS_URL, and no node, says where the frontier's Redis is: it is taken to be on this machine")
     secret = Secret(_merged(str(params["url"]), params) if params.get("url") else _composed(params))
     parse_address(secret)
     return secret

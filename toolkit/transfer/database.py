@@ -58,7 +58,8 @@ def open_engine(place: Place) -> Engine:
         if error.name == "psycopg":
             raise MissingExtraError("psycopg, which speaks to PostgreSQL,", "sql") from error
         raise ConfigurationError(
-            f"{place.shown}: its driver {error.name} is not installed", hint=f"pip install {error.name}"
+            f"{place.shown}: its driver {error.name} is not installed",
+            hint=f"install it, or name the driver that you have: {url.get_backend_name()}+DRIVER://",
         ) from error
     except (exc.ArgumentError, ValueError) as error:
         raise UsageError(f"{place.shown} cannot be understood as a database's URL") from error

@@ -191,6 +191,13 @@ def test_a_limit_that_makes_no_sense_is_refused_with_an_example(said: object) ->
     assert "per_second" in str(caught.value.hint)
 
 
+def test_a_limit_that_makes_no_sense_is_repeated() -> None:
+    with pytest.raises(ConfigurationError, match=r"and 'two a second' of a.com is no limit"):
+        settings_of(FRONTIER_DOMAIN_LIMITS={"a.com": "two a second"})
+    with pytest.raises(ConfigurationError, match=r"and 'a.com=2' cannot be read so"):
+        settings_of(FRONTIER_DOMAIN_LIMITS="a.com=2")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -348,6 +355,14 @@ def test_redis_is_found_by_scrapy_redis_settings(
 ) -> None:
     assert settings_of(**said).redis.reveal() == url
     assert caplog.text == ""
+
+
+def test_that_nothing_names_a_redis_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "toolkit.spider")
+    settings_of(REDIS_URL="redis://h")
+    assert "REDIS_URL" not in caplog.text
+    settings_of()
+    assert "No REDIS_URL" in caplog.text
 
 
 def test_parameters_that_are_not_used_are_named_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -37,5 +37,6 @@ def test_seeds_of_a_query_need_the_same(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_driver_of_another_database_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "MySQLdb", None)
-    with pytest.raises(ConfigurationError, match="its driver MySQLdb is not installed"):
+    with pytest.raises(ConfigurationError, match="its driver MySQLdb is not installed") as told:
         open_sink(parse_place("mysql://db/shop"))
+    assert told.value.hint == "install it, or name the driver that you have: mysql+DRIVER://"
