@@ -36,7 +36,7 @@ def export_crawl(crawls: Crawls, crawl: CrawlId, path: Path, *, force: bool = Fa
     if live and not force:
         raise RefusedError(
             f"{live} worker(s) of the crawl {crawl} live: what moves meanwhile would be missing, or in the file twice",
-            hint="cancel its jobs first, or --force",
+            hint=f"crawlctl cancel --crawl {crawl} ends them first; --force exports it all the same",
         )
     with writing(path) as writer:
         writer.head(view)
