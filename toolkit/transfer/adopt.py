@@ -181,7 +181,9 @@ def _look(crawls: Crawls, foreign: Foreign, plan: CrawlPlan, old: CrawlKeys) -> 
 def _refuse_unless_free(crawls: Crawls, plan: CrawlPlan, old: CrawlKeys, found: _Found, *, trust_pickle: bool) -> None:
     view = crawls.view(plan.crawl)
     if view is not None and any(worker.lease_left_s > 0 for worker in view.workers):
-        raise RefusedError(f"workers of the crawl {plan.crawl} live", hint=f"crawlctl cancel --crawl {plan.crawl} ends them first")
+        raise RefusedError(
+            f"workers of the crawl {plan.crawl} live", hint=f"crawlctl cancel --crawl {plan.crawl} ends them first"
+        )
     if found.is_resumed:
         return
     if found.has_requests or found.has_seen:
