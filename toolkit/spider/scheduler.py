@@ -101,7 +101,7 @@ class Scheduler(BaseScheduler):
     def close(self, reason: str) -> Deferred[None] | None:
         """Hand back what is ready, send what was collected, and leave; fires after a lease's time at the latest."""
         for (field, kind), count in self._refusals.items():
-            logger.error("%d requests could not be kept because of their %s of type %s", count, field, kind)
+            logger.error("Requests that could not be kept because of their %s of type %s: %d", field, kind, count)
         if not self._is_open:
             return None
         return self._exchange.leave(is_finished=reason == "finished")
