@@ -199,6 +199,10 @@ def test_a_file_that_was_cut_off_anywhere_brings_nothing(
         (1, {"body": "no base64!"}),
         (1, {"shelf": "nowhere"}),
         (1, {"entry": None}),
+        (1, {"entry": "00"}),
+        (1, {"deaths": -5}),
+        (1, {"score": "first"}),
+        (0, {"limits": [{"domain": "a.example", "per_second": "two"}]}),
         (-1, {"end": {"entries": 1, "seeds": 0, "seen": 0}}),
     ],
 )
@@ -211,6 +215,23 @@ def test_a_file_that_was_changed_brings_nothing(
     lines = [json.loads(each) for each in file.read_bytes().splitlines()]
     lines[line] |= change
     file.write_bytes(gzip.compress(b"".join(json.dumps(each).encode() + b"\n" for each in lines)))
+    desk.redis.flushall()
+    with pytest.raises(ConfigurationError, match="no whole export"):
+        import_crawl(desk.crawls, foreign, file)
+    assert desk.redis.dbsize() == 0
+
+
+@pytest.mark.parametrize("change", [{"bloom_error": 0}, {"crawl": "bo oks/"}])
+def test_a_plan_that_no_crawl_has_brings_nothing(
+    desk: CrawlDesk, foreign: Foreign, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    fill(desk, a_plan())
+    file = tmp_path / "books.jsonl"
+    export_crawl(desk.crawls, BOOKS, file)
+    head, _, rest = file.read_bytes().partition(b"\n")
+    content = json.loads(head)
+    content["plan"] |= change
+    file.write_bytes(json.dumps(content).encode() + b"\n" + rest)
     desk.redis.flushall()
     with pytest.raises(ConfigurationError, match="no whole export"):
         import_crawl(desk.crawls, foreign, file)

@@ -180,6 +180,13 @@ def test_concurrency_and_delay_are_tuned_and_put_back(stage: Stage) -> None:
     assert stage.show()["controls"]["delay_s"] == 0
     told = stage.desk.json("crawls", "tune", "books", "--reset")
     assert (told["concurrency"], told["delay_s"]) == (None, None)
+
+
+@pytest.mark.parametrize("delay", ["inf", "nan", "-1", "90000"])
+def test_a_delay_that_is_no_time_or_longer_than_a_day_is_refused(stage: Stage, delay: str) -> None:
+    stage.crawls.worker()
+    told = stage.desk.run("crawls", "tune", "books", "--delay", delay, exit_code=2)
+    assert "--delay" in told.err
     assert "there is nothing to change" in stage.desk.error("crawls", "tune", "books", exit_code=2)
 
 

@@ -64,7 +64,9 @@ def tune(
     ] = None,
     delay: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0, help="How long between two requests of a worker to the same site."),
+        typer.Option(
+            metavar="SECONDS", min=0, max=86_400, help="How long between two requests of a worker to the same site."
+        ),
     ] = None,
     reset: Annotated[
         bool, typer.Option("--reset", help="Put what is not given back to what the spider says by itself.")

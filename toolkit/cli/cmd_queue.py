@@ -117,7 +117,8 @@ def tune(
         int | None, typer.Option(metavar="N", min=1, help="How many requests at once, of each slot of the downloader.")
     ] = None,
     delay: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="How long between two requests to the same site.")
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, max=86_400, help="How long between two requests to the same site."),
     ] = None,
 ) -> None:
     """Change how hard a running spider works, without a restart."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import math
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,9 +19,18 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from toolkit.model.crawls import Controls, CrawlPlan, CrawlView, DomainLimit, EntryId, EntryView, Leased, Shelf
-from toolkit.model.errors import ConfigurationError, StoreUnreadableError
+from toolkit.model.errors import ConfigurationError, StoreUnreadableError, UsageError
+from toolkit.model.names import check_crawl
 from toolkit.model.transfers import CrawlCounts
-from toolkit.store.wire_crawls import read_controls, read_plan, write_controls, write_plan
+from toolkit.store.wire_crawls import (
+    ID_BYTES,
+    read_controls,
+    read_limit,
+    read_plan,
+    write_controls,
+    write_limit,
+    write_plan,
+)
 from toolkit.transfer.files import replacing
 
 FORMAT = "crawlctl crawl"
@@ -160,8 +170,8 @@ class Archive:
             hint = "pip install --upgrade crawlctl"
             raise self._broken(f"it is of the format {line.get('v')}, and this crawlctl reads {VERSION}", hint=hint)
         with self._read():
-            limits = tuple(DomainLimit(**each) for each in line["limits"])
-            return Head(read_plan(json.dumps(line["plan"])), read_controls(json.dumps(line["controls"])), limits)
+            limits = tuple(_limit(each) for each in line["limits"])
+            return Head(_plan(line["plan"]), read_controls(json.dumps(line["controls"])), limits)
 
     def entries(self) -> Iterator[EntryView]:
         """Return the entries, in their order."""
@@ -205,22 +215,31 @@ class Archive:
     def _read(self) -> Iterator[None]:
         try:
             yield
-        except (ValueError, KeyError, TypeError, StoreUnreadableError) as error:
+        except (ValueError, ArithmeticError, KeyError, TypeError, StoreUnreadableError, UsageError) as error:
             raise self._broken(f"a line of it cannot be read ({type(error).__name__}: {error})") from error
 
     def _broken(self, why: str, *, hint: str | None = None) -> ConfigurationError:
         return ConfigurationError(f"{self._path} is no whole export of a crawl: {why}", hint=hint)
 
 
+def _plan(fields: Mapping[str, Any]) -> CrawlPlan:
+    plan = read_plan(json.dumps(fields))
+    check_crawl(plan.crawl)
+    if not 0 < plan.bloom_error < 1:
+        raise ValueError(f"bloom_error is {plan.bloom_error}")
+    return plan
+
+
+def _limit(fields: Mapping[str, Any]) -> DomainLimit:
+    limit = DomainLimit(**fields)
+    return read_limit(str(limit.domain), write_limit(limit))
+
+
 def _entry(line: Mapping[str, Any]) -> EntryView:
-    entry = EntryId(bytes.fromhex(line["entry"]))
-    leased = Leased(
-        entry,
-        _bytes(line["body"]),
-        is_seed=bool(line.get("is_seed", False)),
-        deaths=int(line.get("deaths", 0)),
-        score=str(line["score"]),
-    )
+    entry, deaths, score = EntryId(bytes.fromhex(line["entry"])), int(line.get("deaths", 0)), str(line["score"])
+    if len(entry) != ID_BYTES or deaths < 0 or math.isnan(float(score)):
+        raise ValueError(f"the entry {entry.hex()} cannot be one: {deaths} deaths, score {score}")
+    leased = Leased(entry, _bytes(line["body"]), is_seed=bool(line.get("is_seed", False)), deaths=deaths, score=score)
     came_at = datetime.fromtimestamp(int.from_bytes(entry, "big") / 1e6).astimezone()
     return EntryView(leased, Shelf(line["shelf"]), came_at, why=str(line.get("why", "")))
 

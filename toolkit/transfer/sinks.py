@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from toolkit.model.errors import UsageError
 from toolkit.model.names import CrawlId
 from toolkit.model.transfers import Item
 from toolkit.transfer.address import DEFAULT_TABLE, Place, PlaceKind
@@ -49,9 +50,11 @@ def open_sink(place: Place, *, table: str = DEFAULT_TABLE) -> Sink:
 
     Raises:
         MissingExtraError: what speaks to such a database is not installed.
-        UsageError: the URL cannot be understood.
+        UsageError: the URL cannot be understood, or the table has no name.
 
     """
+    if not table.rpartition(".")[2].strip():
+        raise UsageError(f"{table!r} names no table", hint="--table items, or --table schema.items")
     if place.kind is PlaceKind.SQL:
         from toolkit.transfer.sink_sql import SqlSink  # noqa: PLC0415 - a library is loaded only where it is used
 

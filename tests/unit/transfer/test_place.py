@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from toolkit.model.errors import ConfigurationError, UsageError
 from toolkit.transfer.address import PlaceKind, find_place, parse_place
+from toolkit.transfer.sinks import open_sink
 
 
 @pytest.mark.parametrize(
@@ -67,3 +68,9 @@ def test_no_place_or_two_are_told(tmp_path: Path) -> None:
         find_place("-", file=tmp_path / "sink", environ={})
     with pytest.raises(ConfigurationError, match="cannot be read"):
         find_place(None, file=tmp_path / "sink", environ={})
+
+
+@pytest.mark.parametrize("table", ["", " ", "archive."])
+def test_a_table_without_a_name_is_refused(table: str) -> None:
+    with pytest.raises(UsageError, match="names no table"):
+        open_sink(parse_place("sqlite:///items.db"), table=table)
