@@ -381,3 +381,17 @@ def test_the_next_run_does_not_wait_for_the_lease_of_a_worker_that_died_at_the_e
     assert fresh.push("a", filter=Filter.SEEN).duplicates == ()
     assert dead.send(dead.draft()).verdict is Verdict.LAPSED
     assert len(fresh.take(1)) == 1
+
+
+def test_a_worker_that_slept_through_the_end_of_its_crawl_does_not_begin_it_anew(crawl: CrawlDesk) -> None:
+    frozen, sibling = crawl.workers(2)
+    frozen.commit(a_push("a", filter=Filter.START), is_starting=True)
+    crawl.lapse(frozen)
+    sibling.commit(a_push("a", filter=Filter.START), a_push("b", filter=Filter.START), is_starting=True)
+    sibling.commit()
+    assert sorted(sibling.work_off()) == ["a", "b"]
+    assert sibling.leave(is_finished=True)
+    assert frozen.send(frozen.draft()).verdict is Verdict.LAPSED
+    assert frozen.frontier.join(frozen.name, ttl_s=30, is_new_life=False).is_over
+    crawl.worker("next run")
+    assert frozen.frontier.join(frozen.name, ttl_s=30, is_new_life=False).is_over

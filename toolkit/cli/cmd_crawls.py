@@ -73,6 +73,10 @@ def seed(
     sql: Annotated[
         str | None, typer.Option("--sql", metavar="URL", help="Push the rows that --query finds in this database.")
     ] = None,
+    sql_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A file that holds that URL, so that no process list shows its password."),
+    ] = None,
     query: Annotated[
         str | None, typer.Option(metavar="SQL", help="The query; its column url is the seed, the others go with it.")
     ] = None,
@@ -85,7 +89,7 @@ def seed(
     from toolkit.views.crawls import counted_view
 
     crawl_id = check_crawl(crawl)
-    found = _seeds(seeds or [], file, sql, query, is_checked=not as_is)
+    found = _seeds(seeds or [], file, sql, sql_file, query, is_checked=not as_is)
     count = session.shared.crawls.seed(crawl_id, found)
     session.printer.show(counted_view(crawl_id, "seeded", count))
     _say_who_takes_them(session, crawl)
@@ -152,11 +156,21 @@ def clear(
 
 
 def _seeds(
-    seeds: Sequence[str], file: Path | None, sql: str | None, query: str | None, *, is_checked: bool
+    seeds: Sequence[str],
+    file: Path | None,
+    sql: str | None,
+    sql_file: Path | None,
+    query: str | None,
+    *,
+    is_checked: bool,
 ) -> Iterator[bytes]:
     from toolkit.model.errors import UsageError
+    from toolkit.transfer.address import read_secret
     from toolkit.transfer.seeds import read_seeds, sql_query
 
+    if sql is not None and sql_file is not None:
+        raise UsageError("--sql and --sql-file both name a database: give one")
+    sql = sql if sql_file is None else read_secret(sql_file)
     if (sql is None) is not (query is None):
         raise UsageError("--sql names a database and --query what to read there: give both")
     if not seeds and file is None and sql is None:

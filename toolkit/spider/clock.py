@@ -30,6 +30,32 @@ class Clock(Protocol):
         """Call a function in this thread soon. Any thread may ask for it; once the process ends nothing is called."""
 
 
+class Alarm:
+    """One call to come, which only ever is brought forward."""
+
+    def __init__(self, clock: Clock, ring: Callable[[], object]) -> None:
+        self._clock, self._ring = clock, ring
+        self._timer: Timer | None = None
+        self._at = 0.0
+
+    def set(self, at: float) -> None:
+        """Ring at a time, unless it rings sooner already."""
+        if self._timer is None or self._at > at:
+            self.cancel()
+            self._at = at
+            self._timer = self._clock.later(at - self._clock.now(), self._rings)
+
+    def cancel(self) -> None:
+        """Do not ring."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _rings(self) -> None:
+        self._timer = None
+        self._ring()
+
+
 def clock_here() -> Clock:
     """Return the clock of what runs this thread: its asyncio loop, else Twisted's reactor."""
     try:

@@ -26,7 +26,7 @@ from toolkit.model.crawls import (
 )
 from toolkit.model.names import WorkerName
 from toolkit.spider.calls import Calls
-from toolkit.spider.clock import Clock, Timer
+from toolkit.spider.clock import Alarm, Clock
 from toolkit.spider.courier import Call
 from toolkit.spider.gate import Gate, Room
 from toolkit.spider.journal import Journal, Sent
@@ -65,8 +65,7 @@ class Exchange:
         self._gathered = Gathered()
         self._limits: list[DomainLimit] = []
         self._sent_limits: tuple[DomainLimit, ...] = ()
-        self._timer: Timer | None = None
-        self._timer_at = 0.0
+        self._alarm = Alarm(clock, self.look)
         self._number = self._controls_seen = 0
         self._batch = Batch()
         self._leaving: Deferred[None] | None = None
@@ -106,7 +105,6 @@ class Exchange:
         """Tell whether the lease may be over, so that what is ready may be with others; asks Redis if so."""
         if self._calls.silent_s() < self._ttl_s:
             return False
-        self._timer_at = 0.0
         self.look()
         return True
 
@@ -134,10 +132,8 @@ class Exchange:
         due = self.pace.due_at(self._gather(), now=now, is_taking=is_taking)
         if due <= now:
             self._send(want=self.pace.want(self._gathered) if is_taking else 0)
-        elif self._timer is None or self._timer_at > due:
-            self._cancel_timer()
-            self._timer_at = due
-            self._timer = self._clock.later(due - now, self._wake)
+        else:
+            self._alarm.set(due)
 
     def wait_for_role(self) -> Deferred[None]:
         """Fire when it is known who runs `start()`."""
@@ -153,12 +149,7 @@ class Exchange:
             return leaving
         self._hand_back(self.leases.take_all())
         if self._calls.away_s():
-            logger.warning(
-                "Redis is away, and %d requests, endings and items wait for it. This worker waits %.0f s more; then "
-                "its lease is over, and everything that it held goes back to the crawl",
-                len(self.outbox) + len(self._batch.collected),
-                self._ttl_s,
-            )
+            logger.warning("Redis is away; %d things that are to be sent wait for %.0f s", self._unsent, self._ttl_s)
         self._clock.later(self._ttl_s, self._give_up)
         self.look()
         return leaving
@@ -172,17 +163,8 @@ class Exchange:
         gathered.pushes, gathered.endings, gathered.items = outbox.pushes, outbox.endings, outbox.items
         return gathered
 
-    def _wake(self) -> None:
-        self._timer = None
-        self.look()
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
     def _send(self, *, want: int) -> None:
-        self._cancel_timer()
+        self._alarm.cancel()
         batch = self._batch = self.outbox.take()
         self._gathered.since = self._clock.now() if batch.has_more else 0.0
         self.has_run_start = self.has_run_start or batch.has_start_end
@@ -249,6 +231,10 @@ class Exchange:
         self._journal.add(Sent(self._number, self._clock.now(), batch.collected))
         self.room.look()
 
+    @property
+    def _unsent(self) -> int:
+        return len(self.outbox) + len(self._batch.collected)
+
     def _hold(self, token: int | None) -> None:
         self.token = token
         self._calls.keep(token)
@@ -295,9 +281,15 @@ class Exchange:
         )
         self._calls.make(
             lambda: lambda frontier: frontier.join(self._worker, ttl_s=self._ttl_s, is_new_life=False),
-            lambda joined, _: self._begin(joined),
+            lambda joined, _: self._come_too_late() if joined.is_over else self._begin(joined),
             self._failed,
         )
+
+    def _come_too_late(self) -> None:
+        """Send nothing more: siblings have ended the crawl, and what there is under its name is another run."""
+        logger.warning("The crawl ended while this worker was silent; there is nothing more to do")
+        self._side.end()
+        self._go()
 
     def _rolled_back(self, known: int) -> None:
         """Bring Redis, which came back older, what it does not know any more."""
@@ -381,7 +373,7 @@ class Exchange:
             logger.error(
                 "Redis did not take the last of this worker's crawl in time (%d requests, endings and items): the end "
                 "of its lease gives back what it held, and the pages are done again",
-                len(self.outbox) + len(self._batch.collected),
+                self._unsent,
             )
             self._go()
 
@@ -390,7 +382,7 @@ class Exchange:
             return
         self._is_gone = True
         self.token = None
-        self._cancel_timer()
+        self._alarm.cancel()
         self._calls.close()
         self.room.give_up()
         self._role_gate.open()

@@ -226,6 +226,11 @@ class Scheduler(BaseScheduler):
         """See `Side.count`."""
         self._stats.inc_value(name, number)
 
+    def end(self) -> None:
+        """See `Side.end`."""
+        self._has_nothing_to_do = True
+        self._hooks.wake()
+
     def fail(self, error: Exception) -> None:
         """See `Side.fail`."""
         self._say(error)
@@ -286,6 +291,8 @@ class Scheduler(BaseScheduler):
 
     def _enqueue(self, request: Request) -> bool:
         page = PAGE.get()
+        if self._has_nothing_to_do:
+            return False
         if page is not None and not page.is_open:
             if page.is_void:
                 return False
@@ -383,5 +390,5 @@ class Scheduler(BaseScheduler):
     def _spider_idle(self) -> None:
         if self._problem is not None:
             raise CloseSpider(FRONTIER_UNUSABLE)
-        if self._is_open and not self._may_end():
+        if self._is_open and not self._has_nothing_to_do and not self._may_end():
             raise DontCloseSpider

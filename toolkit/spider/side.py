@@ -43,5 +43,8 @@ class Side(Protocol):
     def count(self, name: str, number: int = 1) -> None:
         """Add to a statistic."""
 
+    def end(self) -> None:
+        """Hear that the crawl has ended without this worker: nothing that comes of it is wanted any more."""
+
     def fail(self, error: Exception) -> None:
         """Hear that the frontier cannot be used any more."""

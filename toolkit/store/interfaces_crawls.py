@@ -35,7 +35,7 @@ class Frontier(Protocol):
         With `flush` a worker that finds no other alive begins with an empty frontier and seen set, also in the place of
         scrapy-redis'; seeds stay. A worker
         that joins again after `LAPSED` says `is_new_life=False`: it brings back nothing and runs no `start()` anew
-        unless the part is free.
+        unless the part is free; where its crawl has ended and was cleared meanwhile, it is told so (`is_over`).
 
         Raises:
             RefusedError: what is in Redis under these names is of another kind (entries of scrapy-redis, another order,

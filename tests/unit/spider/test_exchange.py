@@ -132,6 +132,7 @@ class Crawl:
         self.duplicates: list[int] = []
         self.counted: list[str] = []
         self.error: Exception | None = None
+        self.is_ended = False
         self.forgot = 0
 
     def free(self) -> int:
@@ -165,6 +166,9 @@ class Crawl:
 
     def count(self, name: str, number: int = 1) -> None:
         self.counted += [name] * number
+
+    def end(self) -> None:
+        self.is_ended = True
 
     def fail(self, error: Exception) -> None:
         self.error = error
@@ -439,3 +443,14 @@ def test_what_nothing_would_filter_goes_with_the_end_of_its_page_or_not_at_all(d
     commit = desk.commit()
     assert [push.body for push in commit.pushes] == [b"child of kept"]
     assert [done.entry for done in commit.done] == [kept.entry]
+
+
+def test_a_worker_that_slept_through_the_end_of_its_crawl_sends_nothing_more(desk: Desk) -> None:
+    desk.push(b"more of start()")
+    desk.commit(Verdict.LAPSED)
+    desk.wire.answer(Joined(0, 0, StartRole.DONE, Controls(), is_over=True))
+    assert desk.crawl.is_ended
+    desk.push(b"still more")
+    desk.clock.move(100)
+    assert not desk.wire.waiting
+    assert not desk.exchange.room.is_used_up

@@ -32,6 +32,11 @@ end
 
 -- All that may refuse comes first: who is refused has changed nothing.
 local is_there = load_state()
+local before = not is_new_life and standing_of(worker)
+if before and (not is_there or tonumber(st.seen_epoch) > tonumber(before.token)) then
+  -- The crawl that this worker was part of has ended without it; what there is now is another run.
+  return { "over" }
+end
 local is_first = #redis.call("ZRANGEBYSCORE", workers, "(" .. now_ms, "+inf", "LIMIT", 0, 1) == 0
 local is_empty = not is_there or (pending() == 0 and in_all_hands() == 0)
 local is_flushed = wants_flush and is_first

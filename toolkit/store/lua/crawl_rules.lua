@@ -11,6 +11,7 @@ local blocked, starts, controls, limits, due = KEYS[11], KEYS[12], KEYS[13], KEY
 local domains, budgets, rate, garbage = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
 local registry, runs, homes = KEYS[20], KEYS[21], KEYS[22]
 local SEED = 128
+local SUSPECT_AFTER = 2 -- as in model/crawls.py
 
 local clock = redis.call("TIME")
 local now_ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -154,7 +155,7 @@ local function with_deaths(member, deaths)
 end
 
 local function put_back(score, member)
-  if (string.byte(member, 9) or 0) % SEED >= 2 then
+  if (string.byte(member, 9) or 0) % SEED >= SUSPECT_AFTER then
     redis.call("ZADD", suspects, score, member)
   else
     wait_in_line(score, member)
