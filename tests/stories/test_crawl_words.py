@@ -5,6 +5,7 @@ The workers here are made by the tests, so that each moment can be looked at.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -131,6 +132,23 @@ def test_a_seed_command_without_seeds_says_what_it_wants(stage: Stage) -> None:
     assert "there is nothing to push" in stage.desk.error("crawls", "seed", "books", exit_code=2)
     told = stage.desk.error("crawls", "seed", "books", "--sql", "sqlite:///urls.db", exit_code=2)
     assert "give both" in told
+
+
+def test_the_database_of_seeds_may_be_named_by_a_file(stage: Stage) -> None:
+    folder = stage.desk.folder
+    with sqlite3.connect(folder / "urls.db") as database:
+        database.execute("CREATE TABLE pages (url TEXT)")
+        database.execute("INSERT INTO pages VALUES ('https://a.example/'), ('https://b.example/')")
+    (folder / "database").write_text(f"sqlite:///{folder}/urls.db\n")
+    query = ("--query", "SELECT url FROM pages")
+    seeded = stage.desk.json("crawls", "seed", "books", "--sql-file", "database", *query)
+    assert seeded["count"] == 2
+    told = stage.desk.error(
+        "crawls", "seed", "books", "--sql", "sqlite://", "--sql-file", "database", *query, exit_code=2
+    )
+    assert "give one" in told
+    missing = stage.desk.error("crawls", "seed", "books", "--sql-file", "nowhere", *query, exit_code=3)
+    assert "nowhere cannot be read" in missing
 
 
 def test_a_pause_is_verified_with_every_worker_that_holds_anything(stage: Stage) -> None:
