@@ -103,6 +103,15 @@ def test_those_who_may_have_been_cut_off_too_get_a_full_term_anew(crawl: CrawlDe
     assert crawl.view().pages == 1
 
 
+def test_a_worker_that_alone_is_cut_off_again_and_again_keeps_no_dead_one_alive(crawl: CrawlDesk) -> None:
+    dead, flapping, sibling = crawl.workers(3)
+    dead.push("a")
+    dead.take_one()
+    crawl.lapse(dead)
+    flapping.commit(is_cut_off=True)
+    assert len(sibling.take(1)) == 1
+
+
 def test_many_dead_workers_lose_nothing(crawl: CrawlDesk) -> None:
     workers = crawl.workers(40)
     heir = crawl.worker("heir")

@@ -121,9 +121,15 @@ for i = 0, n_loose - 1 do
 end
 
 if string.find(marks, "C", 1, true) then
-  -- Redis or the network was away: siblings may be on their way back, and get a full term.
-  for _, other in ipairs(redis.call("ZRANGEBYSCORE", workers, "-inf", now_ms + ttl_ms)) do
-    redis.call("ZADD", workers, now_ms + ttl_ms, other)
+  -- Where Redis was away for all, siblings are on their way back, and get a full term. Not where one of them was heard
+  -- lately: then only this worker was cut off, or the term was given already.
+  local is_alone = true
+  for _, other in ipairs(redis.call("ZRANGEBYSCORE", workers, "(" .. now_ms, "+inf")) do
+    local known = other ~= worker and standing_of(other)
+    is_alone = is_alone and not (known and tonumber(known.at_ms) > now_ms - ttl_ms / 3)
+  end
+  for _, other in ipairs(is_alone and redis.call("ZRANGE", workers, 0, -1) or {}) do
+    redis.call("ZADD", workers, "GT", now_ms + ttl_ms, other)
   end
 end
 redis.call("ZADD", workers, now_ms + ttl_ms, worker)
