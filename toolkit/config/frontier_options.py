@@ -40,7 +40,7 @@ FRONTIER_OPTIONS: tuple[Option, ...] = (
         "FRONTIER_SEEN",
         Scope.SPIDER,
         Form.CHOICE,
-        "How the fingerprints of seen requests are kept: about 9, 88 or 4 bytes each.",
+        "How the fingerprints of seen requests are kept: about 9, 84 or 6 bytes each.",
         default=SeenKind.PACKED.value,
         choices=tuple(kind.value for kind in SeenKind),
     ),

@@ -45,9 +45,9 @@ class SeenKind(StrEnum):
     PACKED = "packed"
     """In sets of integers, 73 bits of each: about 9 bytes a URL."""
     SET = "set"
-    """In one set of hexadecimal texts, as scrapy-redis does: about 88 bytes a URL."""
+    """In one set of hexadecimal texts, as scrapy-redis does: about 84 bytes a URL."""
     BLOOM = "bloom"
-    """In bitmaps that grow: about 4 bytes a URL, and one of a million may wrongly count as seen."""
+    """In bitmaps that grow: about 6 bytes a URL, and one of a million may wrongly count as seen."""
 
 
 class SeedsKind(StrEnum):
