@@ -19,6 +19,10 @@ _STOCK_WAITS = 12
 """How often scrapy-redis waits for Redis in each of its first pages."""
 
 
+_SPARE = 300
+"""So many pages more than are counted: a look comes late, and a small site would be at its end by then."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """How large a run is. `stock_s` is how long scrapy-redis is watched where Redis is far away."""
@@ -90,7 +94,7 @@ class Courses:
         with ExitStack() as stack:
             # A tenth more than are fetched, so that nobody sees the thin end of the crawl.
             most = max(course.skipped + course.pages for course in kinds)
-            grounds = Grounds(stack.enter_context(Site(pages=round(most * 1.1))), self._server, self._folder)
+            grounds = Grounds(stack.enter_context(Site(pages=round(most * 1.1) + _SPARE)), self._server, self._folder)
             through = None
             if not is_direct:
                 delay = Delay(self._program, target_port=self._server.port, round_trip_ms=round_trip_ms)
