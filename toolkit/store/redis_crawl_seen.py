@@ -15,10 +15,9 @@ from toolkit.model.errors import RefusedError
 from toolkit.store.connect import Argument, RedisDoor
 from toolkit.store.crawl_keys import FrontierKeys
 from toolkit.store.redis_frontier import plan_arguments
-from toolkit.store.wire_crawls import form_of
+from toolkit.store.wire_crawls import ROOTS, form_of
 
 _LETTERS = {SeenKind.PACKED: b"p", SeenKind.SET: b"s", SeenKind.BLOOM: b"b"}
-_ROOTS = 1024
 _A_STEP = 1_000
 _PART_BYTES = 131_072
 _SHARD_BYTES = 1_048_576
@@ -42,7 +41,7 @@ class RedisSeen:
         if epoch is None:
             return iter(())
         if plan.seen is SeenKind.PACKED:
-            return self._packed(f"{keys.seen}:{epoch}", _ROOTS * 2 ** int(level or 0) + int(split or 0))
+            return self._packed(f"{keys.seen}:{epoch}", ROOTS * 2 ** int(level or 0) + int(split or 0))
         return self._shards(f"{keys.seen}:{epoch}", [int(count) for count in (bloom or "").split(",") if count])
 
     def remember(self, plan: CrawlPlan, records: Iterable[bytes], *, are_fingerprints: bool) -> int:
@@ -74,7 +73,7 @@ class RedisSeen:
             found = self._door.ask_together_for_bytes(*(("SMEMBERS", f"{prefix}:{number}") for number in numbers))
             for number, members in zip(numbers, found, strict=True):
                 for member in members:
-                    yield b"p" + struct.pack(_PACKED, number % _ROOTS, int(member))
+                    yield b"p" + struct.pack(_PACKED, number % ROOTS, int(member))
 
     def _shards(self, prefix: str, counts: Sequence[int]) -> Iterator[bytes]:
         yield b"B" + ",".join(map(str, counts)).encode()

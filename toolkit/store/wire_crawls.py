@@ -30,7 +30,9 @@ SEED = 128
 """Added to the ninth byte of a member that is a seed (`lua/crawl_rules.lua`)."""
 
 ID_BYTES = 8
-_ROOTS = 1024
+ROOTS = 1024
+"""How many groups of a packed seen set the first bits of a fingerprint choose from (`lua/crawl_seen.lua`)."""
+
 _SHARD_BITS = 8_388_608
 _EXACT, _GREATEST = 2**53, 2**1000
 _PLACE = re.compile(rb"://([A-Za-z0-9.\-_:@\[\]%+~!$&'()*,;=]+)")
@@ -140,7 +142,7 @@ def form_of(fingerprint: bytes, kind: SeenKind) -> tuple[bytes | str | int, int]
         return fingerprint.hex(), 0
     even = sha1(fingerprint, usedforsecurity=False).digest()
     if kind is SeenKind.PACKED:
-        return int.from_bytes(even[4:12], "big") >> 1, int.from_bytes(even[:2], "big") % _ROOTS
+        return int.from_bytes(even[4:12], "big") >> 1, int.from_bytes(even[:2], "big") % ROOTS
     return even, 0
 
 

@@ -31,8 +31,6 @@ for at = 11, #ARGV, 7 do
     end
   end
 end
-if st.seen == "packed" then
-  grow_packed()
-end
+grow_packed()
 save_state()
 return count

@@ -12,8 +12,7 @@ load_state()
 for _, worker in ipairs(redis.call("HKEYS", standings)) do
   redis.call("UNLINK", hands .. worker)
   redis.call("HDEL", homes, worker)
-  local standing = standing_of(worker)
-  set_standing(worker, standing.token, standing.number, standing.pages, "L")
+  mark_lapsed(worker, standing_of(worker))
 end
 for _, domain in ipairs(redis.call("ZRANGE", due, 0, -1)) do
   redis.call("UNLINK", domains .. domain)

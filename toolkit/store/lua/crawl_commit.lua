@@ -379,9 +379,7 @@ if n_acknowledged > 0 or n_items > 0 then
     end
   end
 end
-if st.seen == "packed" then
-  grow_packed()
-end
+grow_packed()
 save_state()
 
 local told = known.version ~= controls_seen and wishes or ""

@@ -10,6 +10,6 @@ if not redis.call("ZSCORE", workers, worker) or not standing or not load_state()
   return -1
 end
 local count = reclaim(worker, true)
-set_standing(worker, standing.token, standing.number, standing.pages, "L")
+mark_lapsed(worker, standing)
 save_state()
 return count

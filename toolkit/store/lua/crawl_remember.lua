@@ -18,9 +18,7 @@ if ARGV[11] == "" then
       count = count + 1
     end
   end
-  if st.seen == "packed" then
-    grow_packed()
-  end
+  grow_packed()
 else
   st.bloom, st.seen_count = ARGV[11], 0
   for each in string.gmatch(st.bloom, "%d+") do

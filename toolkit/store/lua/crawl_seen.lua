@@ -47,7 +47,7 @@ end
 
 local function grow_packed()
   for _ = 1, MAX_SPLITS do
-    if st.seen_count <= LOAD * (ROOTS * 2 ^ st.seen_level + st.seen_split) then
+    if st.seen ~= "packed" or st.seen_count <= LOAD * (ROOTS * 2 ^ st.seen_level + st.seen_split) then
       return
     end
     split_one_bucket()
