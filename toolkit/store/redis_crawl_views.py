@@ -41,6 +41,10 @@ _LAST_YEAR = 9_000
 _COUNT = {SeedsKind.LIST: "LLEN", SeedsKind.SET: "SCARD", SeedsKind.ZSET: "ZCARD"}
 
 
+Standing = tuple[str, int, int, int, str]
+"""What `read_standing` tells: token, number of the last commit, pages, when in milliseconds, marks."""
+
+
 class RedisCrawlViews:
     """Reads crawls."""
 
@@ -80,6 +84,7 @@ class RedisCrawlViews:
         )
         queued, seeds, items, *rest = (int(each) for each in second)
         known = {name.decode(): value.decode("utf-8", "replace") for name, value in state_pairs(state)}
+        by_name = {name.decode(): read_standing(text.decode()) for name, text in state_pairs(standings)}
         now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
         in_hands = rest[: len(live)]
         parked = _whole(known, "parked")
@@ -106,13 +111,13 @@ class RedisCrawlViews:
             pages_per_minute=pages,
             items_per_minute=delivered,
             oldest_at=min((came_at(entry) for entry in sample), default=None),
-            workers=_workers(live, in_hands, standings, known, now_ms),
+            workers=_workers(live, in_hands, by_name, known, now_ms),
             controls=read_controls(controls),
             limits=tuple(read_limit(d.decode(), text.decode()) for d, text in sorted(state_pairs(limits))),
             domains=dict(domains.most_common(_DOMAINS)),
             is_over=known.get("start") == "!"
             and not (queued or parked or suspects or seeds or sum(in_hands))
-            and not any("M" in marks for marks in _marks(live, standings)),
+            and not any("M" in by_name[name][4] for name, _ in live if name in by_name),
             needs_migration=_foreign(known, kind.decode(), plan, sample),
         )
 
@@ -217,11 +222,10 @@ def _held(held: bytes, shelf: Shelf, worker: WorkerName | None = None) -> EntryV
 def _workers(
     live: Sequence[tuple[WorkerName, float]],
     in_hands: Sequence[int],
-    standings: Any,
+    by_name: Mapping[str, Standing],
     known: Mapping[str, str],
     now_ms: int,
 ) -> tuple[WorkerView, ...]:
-    by_name = {name.decode(): read_standing(text.decode()) for name, text in state_pairs(standings)}
     found = []
     for (name, until_ms), held in zip(live, in_hands, strict=True):
         _, number, pages, at_ms, _ = by_name.get(name, ("", 0, 0, 0, "-"))
@@ -236,11 +240,6 @@ def _workers(
             )
         )
     return tuple(sorted(found, key=lambda worker: worker.name))
-
-
-def _marks(live: Sequence[tuple[WorkerName, float]], standings: Any) -> list[str]:
-    names = {name for name, _ in live}
-    return [read_standing(text.decode())[4] for name, text in state_pairs(standings) if name.decode() in names]
 
 
 def _rates(rate: Any, now_ms: int, created_ms: int) -> tuple[float | None, float | None]:
