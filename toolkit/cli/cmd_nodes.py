@@ -23,8 +23,8 @@ NamesArgument = Annotated[
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The node's name.", autocompletion=completion.nodes)]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register these commands."""
+def add_to(app: typer.Typer) -> typer.Typer:
+    """Register these commands, and return their group for those that other modules add to it."""
     nodes = subcommands(
         app,
         "nodes",
@@ -37,6 +37,7 @@ def add_to(app: typer.Typer) -> None:
     command(nodes, "crawlctl nodes drain node-1", "crawlctl nodes drain node-1 node-2 --wait --timeout 30m")(drain)
     command(nodes, "crawlctl nodes resume node-1")(resume)
     command(nodes, "crawlctl nodes forget node-9")(forget)
+    return nodes
 
 
 def list_(session: Session, on: OnOption = None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolkit.config.frontier_options import FRONTIER_OPTIONS
+from toolkit.config.host_options import HOST_OPTIONS
 from toolkit.config.node_options import CLUSTER_NAME, CLUSTER_SHAPE, NODE_OPTIONS, REDIS_SHAPE, REDIS_URL
 from toolkit.config.option import Form, Option, Scope
 from toolkit.model.hosts import Host
@@ -165,33 +166,7 @@ OPTIONS: tuple[Option, ...] = (
         default=_PLAIN.kind,
         choices=("node", "stock"),
     ),
-    Option(
-        "ssh.user",
-        Scope.HOST,
-        Form.TEXT,
-        "User name for SSH.",
-        default=_PLAIN.ssh.user,
-        pattern=r"^[^\s@:-][^\s@:]*$",
-        shape="a user name",
-    ),
-    Option(
-        "ssh.port",
-        Scope.HOST,
-        Form.INTEGER,
-        "TCP port of the SSH server.",
-        default=_PLAIN.ssh.port,
-        minimum=1,
-        maximum=65535,
-    ),
-    Option(
-        "ssh.key",
-        Scope.HOST,
-        Form.TEXT,
-        "Path of the private key for SSH; ~ is the home folder.",
-        default=_PLAIN.ssh.key,
-        pattern=r"^[^-].*$",
-        shape="a path",
-    ),
+    *HOST_OPTIONS,
     *NODE_OPTIONS,
     *FRONTIER_OPTIONS,
     Option(

@@ -13,6 +13,11 @@ CrawlctlError
 │   ├── NodeUnauthorizedError   it wants other credentials
 │   ├── NodeAnswerError         its answer is not Scrapyd's
 │   └── NodeRefusedError        Scrapyd said no, and why
+├── HostError                   one host's step over SSH failed
+│   ├── HostUnreachableError    no connection, or it broke, or it is too slow
+│   ├── HostKeyError            its key is not the one that is known, or none is known
+│   ├── HostUnauthorizedError   it does not let us in, or not as root
+│   └── HostRefusedError        a command there failed, or the host is not fit for it
 ├── NodesFailedError            a call over several nodes failed on some
 ├── NothingReachableError       a call over several nodes reached none, or Redis is away
 │   ├── StoreUnreachableError   the shared store does not answer
@@ -126,6 +131,32 @@ class NodeAnswerError(NodeError):
 
 class NodeRefusedError(NodeError):
     """Scrapyd answered `"status": "error"`; `why` is its message."""
+
+
+class HostError(CrawlctlError):
+    """One host's step over SSH failed; `host` is its name, `doing` what was under way, `why` the cause."""
+
+    def __init__(self, host: str, doing: str, why: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{host}: {doing}: {why}", hint=hint)
+        self.host = host
+        self.doing = doing
+        self.why = why
+
+
+class HostUnreachableError(HostError):
+    """No connection could be made, or it broke; what was under way may have been done. Doing it again is safe."""
+
+
+class HostKeyError(HostError):
+    """The host shows another key than the known one, or none is known; nothing was sent to it."""
+
+
+class HostUnauthorizedError(HostError):
+    """The host takes none of our keys or passwords, or the user may not become root there."""
+
+
+class HostRefusedError(HostError):
+    """A command on the host failed, or the host is not fit: its Python, its disk; `why` ends with its last words."""
 
 
 class NodesFailedError(CrawlctlError):

@@ -35,11 +35,45 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class SshAddress:
-    """How the host is reached over SSH; `None` leaves the choice to the operator's own SSH configuration."""
+    """How the host is reached over SSH; `None` leaves the choice to the operator's own SSH configuration.
+
+    `host_key` pins the one key that is taken, as known_hosts writes it. `jump` is what ProxyJump of ssh_config(5)
+    takes.
+    """
 
     user: str | None = None
     port: int | None = None
     key: str | None = None
+    address: str | None = None
+    host_key: str | None = None
+    jump: str | None = None
+    config: str | None = None
+    password: Secret | None = None
+    sudo_password: Secret | None = None
+    timeout_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Provisioning:
+    """What `crawlctl nodes provision` makes of the host; paths of files are on the operator's machine, `folder` is not.
+
+    `service` is what keeps the node running, chosen on the host where it is `auto`. `redis` is the Redis as the host
+    reaches it, where that differs.
+    """
+
+    user: str = "crawlctl"
+    folder: str | None = None
+    python: str = "python3"
+    service: Literal["auto", "system", "user", "supervisor"] = "auto"
+    bind: str | None = None
+    redis: Secret | None = None
+    index: Secret | None = None
+    wheelhouse: str | None = None
+    constraints: str | None = None
+    requirements: str | None = None
+    memory_mb: int | None = None
+    open_files: int = 65_536
+    tls: Literal["off", "generated"] = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +82,7 @@ class Host:
 
     `slots` is how many jobs a local node runs at once (Scrapyd's `max_proc`); `None` lets `crawlctl up` choose. `kind`
     is what `crawlctl up` makes of a local host: a node of the shared queue where there is one, or a stock Scrapyd.
+    `node` holds options of the section `[crawlctl]` of its scrapyd.conf, for provisioning.
     """
 
     name: NodeName
@@ -63,6 +98,8 @@ class Host:
     connection: Literal["local", "ssh"] = "ssh"
     kind: Literal["node", "stock"] = "node"
     ssh: SshAddress = SshAddress()
+    provision: Provisioning = Provisioning()
+    node: Mapping[str, str | int | float] = field(default_factory=dict)
     slots: int | None = None
 
     @property

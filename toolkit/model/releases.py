@@ -14,7 +14,9 @@ class Release:
     """One version of one project, immutable: the same version never means other bytes.
 
     `digest` is the SHA-256 of the egg in hex, `revision` the source's commit if it has one, `created_by` is
-    `user@host`, times are aware and in UTC.
+    `user@host`, times are aware and in UTC. `needs` are the requirements of the project as pip writes them, and
+    `has_environment` says that each node runs it with an environment of its own that has them. `signature` is the text
+    that proves who released these bytes under this name (`toolkit/trust/signatures.py`), where eggs are signed.
     """
 
     project: ProjectName
@@ -25,6 +27,9 @@ class Release:
     revision: str | None
     created_at: datetime
     created_by: str
+    needs: tuple[str, ...] = ()
+    has_environment: bool = False
+    signature: str | None = None
 
 
 LATER = "later"

@@ -39,6 +39,10 @@ class Fields:
             return value
         return self._refuse(name, "a list of texts")
 
+    def maybe_texts(self, name: str) -> list[str]:
+        """Return a list of texts; what is absent is an empty one."""
+        return [] if self._content.get(name) is None else self.texts(name)
+
     def whole(self, name: str) -> int:
         """Return a whole number."""
         value = self._content.get(name)

@@ -12,14 +12,19 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from toolkit.model.audit import AuditEntry
 from toolkit.model.jobs import Job, JobFilter
 from toolkit.model.names import JobId, NodeName, ProjectName, VersionName
 from toolkit.model.releases import Release, Rollout, RolloutLock
+from toolkit.store.interfaces_calls import NodeCalls
 from toolkit.store.interfaces_crawls import Crawls
 from toolkit.store.interfaces_queue import EggStore, JobQueue, NodeRegistry
 
 MAX_HISTORY = 200
 """How many rollouts of a project are kept, the newest ones."""
+
+MAX_AUDIT = 100_000
+"""How many entries of the audit are kept, the newest ones."""
 
 MAX_JOBS = 20_000
 """How many jobs in a final state are kept, the newest ones by `scheduled_at`; unfinished ones are kept all."""
@@ -143,6 +148,18 @@ class JobStore(Protocol):
         """Return every job whose state is not final, oldest first."""
 
 
+class Audit(Protocol):
+    """The append-only record of changes; nothing here takes an entry away, but the oldest go beyond `MAX_AUDIT`."""
+
+    def note(self, entry: AuditEntry) -> str:
+        """Append an entry with the store's time and an id of its own, whatever it says of these; return the id."""
+
+    def entries(
+        self, *, limit: int = 100, since: datetime | None = None, before: str | None = None
+    ) -> Sequence[AuditEntry]:
+        """Return entries, newest first: not older than `since`, and older than the one with the id `before`."""
+
+
 class Shared(Protocol):
     """The rooms that plug-in nodes and operators share through Redis."""
 
@@ -162,6 +179,10 @@ class Shared(Protocol):
     def crawls(self) -> Crawls:
         """The crawls that share a frontier in this Redis, whatever the cluster."""
 
+    @property
+    def calls(self) -> NodeCalls:
+        """Questions to nodes, which they answer without being reached."""
+
 
 class Store(Protocol):
     """One cluster's shared memory. Closing it twice is harmless."""
@@ -173,6 +194,10 @@ class Store(Protocol):
     @property
     def jobs(self) -> JobStore:
         """The jobs scheduled through crawlctl."""
+
+    @property
+    def audit(self) -> Audit:
+        """Who changed what."""
 
     @property
     def shared(self) -> Shared | None:

@@ -26,6 +26,9 @@ def write_release(release: Release) -> str:
             "revision": release.revision,
             "created_at": _time(release.created_at),
             "created_by": release.created_by,
+            "needs": list(release.needs),
+            "has_environment": release.has_environment,
+            "signature": release.signature,
         }
     )
 
@@ -47,6 +50,9 @@ def read_release(body: str | bytes) -> Release:
         revision=fields.maybe_text("revision"),
         created_at=fields.time("created_at"),
         created_by=fields.text("created_by"),
+        needs=tuple(fields.maybe_texts("needs")),
+        has_environment=fields.maybe_flag("has_environment"),
+        signature=fields.maybe_text("signature"),
     )
 
 

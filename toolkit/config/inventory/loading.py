@@ -14,11 +14,11 @@ from toolkit.config.inventory.drafts import GroupDraft, HostDraft, read_groups, 
 from toolkit.config.inventory.inheritance import cycles, inherited, members
 from toolkit.config.inventory.patterns import pick
 from toolkit.config.inventory.references import References
-from toolkit.config.inventory.variables import LABELS, ValueReader, Variables
+from toolkit.config.inventory.variables import LABELS, SECTIONS, ValueReader, Variables
 from toolkit.config.options import Scope, keys, option
 from toolkit.config.values import Value
 from toolkit.model.errors import InventoryError
-from toolkit.model.hosts import Host, Secret, SshAddress
+from toolkit.model.hosts import Host, Provisioning, Secret, SshAddress
 from toolkit.model.names import DEFAULT_CLUSTER, NodeName
 
 _HINT = "`crawlctl docs inventory` describes every key; `crawlctl inventory check` looks again"
@@ -109,14 +109,14 @@ def _hosts(
 
 def _host(name: NodeName, variables: Variables, groups: frozenset[str]) -> Host:
     fields: dict[str, Any] = {}
-    labels: dict[str, Any] = {}
-    ssh: dict[str, Any] = {}
+    parts: dict[str, dict[str, Any]] = {section: {} for section in (LABELS, *SECTIONS)}
     for key, value in variables.items():
         section, _, inner = key.partition(".")
-        target = labels if section == LABELS else ssh if inner else fields
-        target[inner or key] = value
+        (parts[section] if inner else fields)[inner or key] = value
     fields.setdefault("address", _LOOPBACK if fields.get("connection") == "local" else str(name))
-    return Host(name=name, labels=labels, ssh=SshAddress(**ssh), groups=groups, **fields)
+    fields |= {"ssh": SshAddress(**parts["ssh"]), "provision": Provisioning(**parts["provision"])}
+    node = {key: value for key, value in parts["node"].items() if value is not None}
+    return Host(name=name, labels=parts[LABELS], node=node, groups=groups, **fields)
 
 
 def _check_hosts(document: Document, drafts: Sequence[HostDraft], hosts: Sequence[Host]) -> None:

@@ -25,7 +25,7 @@ LABEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 KINDS = ("env", "file", "command")
 _REFERENCE_WORDS = "{env: NAME}, {env: NAME, default: VALUE}, {file: PATH} or {command: [PROGRAM, ARGUMENT]}"
-_SECTIONS = ("ssh",)
+SECTIONS = ("ssh", "provision", "node")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ValueReader:
         for entry in self.known_entries(node, keys(Scope.HOST), what=what):
             if entry.key == LABELS:
                 found.update(self._labels(entry))
-            elif entry.key in _SECTIONS:
+            elif entry.key in SECTIONS:
                 found.update(self._section(entry))
             else:
                 found.update(self.value(option(Scope.HOST, entry.key), entry))

@@ -1,0 +1,41 @@
+"""Questions to plug-in nodes through the store: for nodes without inbound connections. `redis_calls.py` keeps it.
+
+A question names what is wanted and its arguments as texts; an answer is a row of byte pieces and an end. A node asks
+for its questions when it is woken; what nobody fetched in time expires by itself. Nothing is answered twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from toolkit.model.calls import Question
+from toolkit.model.names import NodeName
+
+MAX_PIECE_BYTES = 64_000
+MAX_WAITING_PIECES = 64
+"""How many pieces of an answer may wait for who asked, before the node waits too; what is asked for stays bounded."""
+
+
+class NodeCalls(Protocol):
+    """Questions and their answers. Any thread may call; every method may raise `StoreUnreachableError`."""
+
+    def ask(
+        self, node: NodeName, what: str, args: Mapping[str, str], *, timeout_s: float, silence_s: float
+    ) -> Iterator[bytes]:
+        """Ask a node and yield its answer piece by piece; closing the iterator early tells the node to stop.
+
+        Raises:
+            NodeTimeoutError: no answer began within `timeout_s`, or it paused for longer than `silence_s`.
+            NodeRefusedError: the node says that it cannot, and why.
+
+        """
+
+    def questions(self, node: NodeName) -> Sequence[Question]:
+        """Take the questions that wait for a node; each is given out once. The node's side."""
+
+    def answer(self, question: Question, piece: bytes) -> bool:
+        """Append a piece of at most 64 kB; `False`: nobody listens any more, or too much waits: try again or stop."""
+
+    def end(self, question: Question, *, refusal: str | None = None) -> None:
+        """End the answer, well or with the reason why there is none."""
