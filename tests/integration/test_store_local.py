@@ -154,6 +154,22 @@ def test_a_file_of_a_newer_crawlctl_is_refused_and_left_alone(tmp_path: Path) ->
     assert caught.value.hint == "pip install --upgrade crawlctl"
 
 
+def test_a_file_of_an_older_crawlctl_gains_what_it_lacks_and_keeps_the_rest(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.jobs.add([a_job("a")])
+    store.close()
+    with sqlite3.connect(store.path) as rows:
+        rows.execute("DROP TABLE audit")
+        rows.execute("DROP TABLE rollouts")
+        rows.execute("PRAGMA user_version = 1")
+    rows.close()
+
+    again = LocalStore(tmp_path)
+    assert again.audit.entries() == ()
+    assert [job.id for job in again.jobs.unfinished()] == ["a"]
+    again.close()
+
+
 def test_a_file_held_by_another_process_is_told_after_the_timeout(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     other = sqlite3.connect(store.path, isolation_level=None)

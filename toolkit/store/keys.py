@@ -38,7 +38,11 @@ of nodes into one slot, so that a script may touch several. Nothing else of a sh
 | `nodes:room` | sorted set | node that may take jobs → share of its slots that is taken |
 | `nodes:draining` | hash | node → who drained it, and when (JSON) |
 | `nodes:clashes` | hash | node → who else claimed its name, and when (JSON) |
-| `wake` | channel | `queue`, `releases`, or the name of the node that shall look |
+| `wake` | channel | `queue`, `releases`, the name of the node that shall look, or `?` before it: it is asked something |
+| `questions:<node>` | list | questions that the node has not taken (JSON); expires with the last of them |
+| `asker:<question>` | string | is there while somebody waits for the answer; expires by itself |
+| `answer:<question>` | list | pieces of the answer that wait for who asked; expires by itself |
+| `audit` | stream | entries of the audit (field `entry`, JSON); the ids are Redis' own time |
 | `jobs:unfinished` | sorted set | job ids by `scheduled_at` in microseconds (0: unknown), state not final |
 | `jobs:final` | sorted set | the same for jobs in a final state; a job is in exactly one of the two |
 | `jobs:ids` | sorted set | all job ids with score 0, for finding one by its first characters |
@@ -49,7 +53,7 @@ from __future__ import annotations
 import re
 
 from toolkit.model.errors import ConfigurationError
-from toolkit.model.names import DEFAULT_CLUSTER, LineName, ProjectName
+from toolkit.model.names import DEFAULT_CLUSTER, LineName, NodeName, ProjectName
 
 _CLUSTER_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
@@ -100,6 +104,7 @@ class Keys:
         self.changes = f"{self.prefix}changes"
         self.offers = f"{self.prefix}offers"
         self.digests = f"{self.prefix}eggs"
+        self.audit = f"{self.prefix}audit"
 
     @property
     def queue(self) -> tuple[str, ...]:
@@ -114,6 +119,18 @@ class Keys:
     def line(self, name: LineName) -> str:
         """Name the sorted set of a line's pending jobs."""
         return f"{self.line_prefix}{name}"
+
+    def questions(self, node: NodeName) -> str:
+        """Name the list of the questions that wait for a node."""
+        return f"{self.prefix}questions:{node}"
+
+    def asker(self, question: str) -> str:
+        """Name the string that is there while somebody waits for the answer to a question."""
+        return f"{self.prefix}asker:{question}"
+
+    def answer(self, question: str) -> str:
+        """Name the list of the pieces of an answer that wait for who asked."""
+        return f"{self.prefix}answer:{question}"
 
     def egg(self, digest: str) -> str:
         """Name the string that is an egg."""

@@ -15,9 +15,8 @@ from pathlib import Path
 from toolkit.model.errors import StoreUnreachableError, StoreUnreadableError, UsageError
 
 BUSY_TIMEOUT_S = 5.0
-FORMAT = 1
 _RETRY_OPENING_S = 0.02
-_SCHEMA = """
+_BEGINNING = """
 CREATE TABLE tokens (last INTEGER NOT NULL);
 INSERT INTO tokens VALUES (0);
 CREATE TABLE locks (
@@ -37,6 +36,16 @@ CREATE TABLE jobs (
 CREATE INDEX jobs_by_time ON jobs (scheduled_us, id);
 CREATE INDEX jobs_by_end ON jobs (is_final, scheduled_us, id);
 """
+_AUDIT_AND_ROLLOUTS = """
+CREATE TABLE audit (id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER NOT NULL, body TEXT NOT NULL);
+CREATE TABLE rollouts (
+    place INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, project TEXT NOT NULL, is_open INTEGER NOT NULL,
+    body TEXT NOT NULL, egg BLOB
+);
+"""
+# What brings a file from each format to the next one; a file made now goes through all of them.
+_STEPS = (_BEGINNING, _AUDIT_AND_ROLLOUTS)
+FORMAT = len(_STEPS)
 _CREATING = threading.Lock()
 
 
@@ -131,10 +140,10 @@ class LocalFile:
                     f"{FORMAT})",
                     hint="pip install --upgrade crawlctl",
                 )
-            if found == 0:
-                for statement in _SCHEMA.split(";"):
+            for step in _STEPS[found:]:
+                for statement in step.split(";"):
                     connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {FORMAT}")
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from toolkit.model.names import DEFAULT_CLUSTER
 from toolkit.store.interfaces import MAX_JOBS
 from toolkit.store.keys import Keys
+from toolkit.store.local_audit import LocalAudit
 from toolkit.store.local_file import LocalFile
 from toolkit.store.local_jobs import LocalJobs
 from toolkit.store.local_releases import LocalReleases
@@ -26,6 +27,7 @@ class LocalStore:
         self._file = LocalFile(folder / f"store-{Keys(cluster).cluster}.sqlite3")
         self._releases = LocalReleases(self._file)
         self._jobs = LocalJobs(self._file, max_jobs=max_jobs)
+        self._audit = LocalAudit(self._file)
         self._file.open()
 
     @property
@@ -42,6 +44,11 @@ class LocalStore:
     def jobs(self) -> LocalJobs:
         """The jobs scheduled through crawlctl."""
         return self._jobs
+
+    @property
+    def audit(self) -> LocalAudit:
+        """Who changed what."""
+        return self._audit
 
     @property
     def shared(self) -> None:

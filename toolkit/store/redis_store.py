@@ -11,6 +11,7 @@ from toolkit.store.interfaces import MAX_JOBS
 from toolkit.store.interfaces_crawls import Crawls
 from toolkit.store.interfaces_queue import EggStore, JobQueue, NodeRegistry
 from toolkit.store.keys import Keys
+from toolkit.store.redis_audit import RedisAudit
 from toolkit.store.redis_crawls import RedisCrawls
 from toolkit.store.redis_eggs import RedisEggs
 from toolkit.store.redis_jobs import RedisJobs
@@ -43,6 +44,7 @@ class RedisStore:
         self._door = RedisDoor(url)
         self._releases = RedisReleases(self._door, keys)
         self._jobs = RedisJobs(self._door, keys, max_jobs=max_jobs)
+        self._audit = RedisAudit(self._door, keys)
         self._shared = RedisShared(self._door, keys)
         try:
             self._door.ask("PING")
@@ -64,6 +66,11 @@ class RedisStore:
     def jobs(self) -> RedisJobs:
         """The jobs scheduled through crawlctl."""
         return self._jobs
+
+    @property
+    def audit(self) -> RedisAudit:
+        """Who changed what."""
+        return self._audit
 
     def now(self) -> datetime:
         """Return Redis' own time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolkit.model.errors import ConflictError, LockHeldError, NotFoundError, RefusedError
+from toolkit.model.errors import ConflictError, LockHeldError, NotFoundError, RefusedError, UsageError
 from toolkit.model.jobs import Job
 from toolkit.model.names import JobId, ProjectName, VersionName
 from toolkit.model.releases import RolloutLock
@@ -79,6 +79,11 @@ def egg_too_large_to_fetch(size_bytes: int, max_bytes: int) -> RefusedError:
 def other_digest(expected: str, found: str) -> ConflictError:
     """Say that an egg is not what its release says."""
     return ConflictError(f"the egg has the digest {found[:12]}, but its release says {expected[:12]}")
+
+
+def no_audit_id(text: str) -> UsageError:
+    """Say that this is not the id of an entry of the audit."""
+    return UsageError(f"{text!r} is no id of an entry of the audit", hint="crawlctl audit --output json shows the ids")
 
 
 def check_ids_differ(jobs: Sequence[Job]) -> None:
