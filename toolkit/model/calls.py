@@ -1,9 +1,10 @@
-"""A question to a plug-in node that travels through the store."""
+"""A question to a plug-in node that travels through the store, and what becomes of a piece of its answer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from toolkit.model.names import NodeName
 
@@ -16,3 +17,11 @@ class Question:
     node: NodeName
     what: str
     args: Mapping[str, str] = field(default_factory=dict)
+
+
+class Heard(StrEnum):
+    """What became of a piece of an answer: taken; too much waits, so try again; nobody listens any more, so stop."""
+
+    TAKEN = "taken"
+    FULL = "full"
+    GONE = "gone"

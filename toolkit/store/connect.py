@@ -107,6 +107,16 @@ class RedisDoor:
                 pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
             return list(pipeline.execute())
 
+    def wait_for_bytes(self, key: str, *, most: int, timeout_s: float) -> list[bytes]:
+        """Take up to `most` entries off the head of a list, waiting for a first one (BLMPOP); none when none came.
+
+        It waits for no longer than half of what any answer may take, so that waiting is not mistaken for silence.
+        """
+        with self._translated():
+            timeout_s = max(0.01, min(timeout_s, self.address.answer_timeout_s / 2))
+            found = self._binary.execute_command("BLMPOP", timeout_s, 1, key, "LEFT", "COUNT", most)  # type: ignore[no-untyped-call]
+            return [] if found is None else list(found[1])
+
     def listen(self, channel: str, *, timeout_s: float) -> Iterator[str]:
         """Yield what is published on a channel, on a connection of its own; an empty text after each silent term.
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from toolkit.model.calls import Question
+from toolkit.model.calls import Heard, Question
 from toolkit.model.names import NodeName
 
 MAX_PIECE_BYTES = 64_000
 MAX_WAITING_PIECES = 64
 """How many pieces of an answer may wait for who asked, before the node waits too; what is asked for stays bounded."""
+
+MAX_WAITING_QUESTIONS = 100
+"""How many questions may wait for one node."""
 
 
 class NodeCalls(Protocol):
@@ -25,17 +28,20 @@ class NodeCalls(Protocol):
     ) -> Iterator[bytes]:
         """Ask a node and yield its answer piece by piece; closing the iterator early tells the node to stop.
 
+        It is asked when the first piece is wanted. Empty pieces, which say that more will come, are not yielded. Who
+        takes no piece for longer than `silence_s` is as good as gone: the node stops.
+
         Raises:
             NodeTimeoutError: no answer began within `timeout_s`, or it paused for longer than `silence_s`.
-            NodeRefusedError: the node says that it cannot, and why.
+            NodeRefusedError: the node says that it cannot, and why; or too many questions wait for it.
 
         """
 
     def questions(self, node: NodeName) -> Sequence[Question]:
         """Take the questions that wait for a node; each is given out once. The node's side."""
 
-    def answer(self, question: Question, piece: bytes) -> bool:
-        """Append a piece of at most 64 kB; `False`: nobody listens any more, or too much waits: try again or stop."""
+    def answer(self, question: Question, piece: bytes) -> Heard:
+        """Append a piece of at most 64 kB; what becomes of it is told."""
 
     def end(self, question: Question, *, refusal: str | None = None) -> None:
         """End the answer, well or with the reason why there is none."""

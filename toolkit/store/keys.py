@@ -38,7 +38,7 @@ of nodes into one slot, so that a script may touch several. Nothing else of a sh
 | `nodes:room` | sorted set | node that may take jobs → share of its slots that is taken |
 | `nodes:draining` | hash | node → who drained it, and when (JSON) |
 | `nodes:clashes` | hash | node → who else claimed its name, and when (JSON) |
-| `wake` | channel | `queue`, `releases`, the name of the node that shall look, or `?` before it: it is asked something |
+| `wake` | channel | `queue`, `releases`, the name of the node that shall look, or `?` and the name: it is asked |
 | `questions:<node>` | list | questions that the node has not taken (JSON); expires with the last of them |
 | `asker:<question>` | string | is there while somebody waits for the answer; expires by itself |
 | `answer:<question>` | list | pieces of the answer that wait for who asked; expires by itself |

@@ -8,10 +8,12 @@ from toolkit.model.hosts import Secret
 from toolkit.model.names import DEFAULT_CLUSTER
 from toolkit.store.connect import RedisDoor
 from toolkit.store.interfaces import MAX_JOBS
+from toolkit.store.interfaces_calls import NodeCalls
 from toolkit.store.interfaces_crawls import Crawls
 from toolkit.store.interfaces_queue import EggStore, JobQueue, NodeRegistry
 from toolkit.store.keys import Keys
 from toolkit.store.redis_audit import RedisAudit
+from toolkit.store.redis_calls import RedisCalls
 from toolkit.store.redis_crawls import RedisCrawls
 from toolkit.store.redis_eggs import RedisEggs
 from toolkit.store.redis_jobs import RedisJobs
@@ -28,6 +30,7 @@ class RedisShared:
         self.nodes: NodeRegistry = RedisNodes(door, keys)
         self.eggs: EggStore = RedisEggs(door, keys)
         self.crawls: Crawls = RedisCrawls(door)
+        self.calls: NodeCalls = RedisCalls(door, keys)
 
 
 class RedisStore:
