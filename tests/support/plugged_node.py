@@ -15,7 +15,7 @@ from support.queue_desk import a_report, an_ending
 from support.waiting import wait_until
 
 from toolkit.model.jobs import JobState
-from toolkit.model.names import JobId, ProjectName, VersionName
+from toolkit.model.names import JobId, ProjectName, Session, VersionName
 from toolkit.model.nodes import NodeReport
 from toolkit.model.queue import BeatAnswer, Claimed, Held, Progress, unfit
 from toolkit.store.interfaces import Shared, Store
@@ -53,6 +53,7 @@ class PluggedNode:
         self._fetches = fetches
         self._refuses = refuses
         self._is_deaf = is_deaf
+        self._lives = 1
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
 
@@ -68,6 +69,11 @@ class PluggedNode:
         """Stop beating, as a host does that lost its power."""
         self._is_over.set()
         self._thread.join()
+
+    def start_anew(self, *, unfit: str | None = None) -> None:
+        """Be another life of the same node, as after a restart of its Scrapyd."""
+        self._lives += 1
+        self._report = replace(self._report, session=Session(f"life-{self._lives}"), unfit=unfit)
 
     def wait_for_jobs(self, *job_ids: str) -> None:
         """Wait until the node has just these jobs."""
