@@ -113,15 +113,25 @@ class ScrapydNode(ScrapydAPI):  # type: ignore[misc] # the library carries no ty
         answer = self._get("list_spiders", {"project": project, "_version": version}, patience=UPLOAD_PATIENCE)
         return tuple(SpiderName(name) for name in self._names("listspiders", lambda: answer["spiders"]))
 
-    def upload(self, project: ProjectName, version: VersionName, egg: bytes, *, digest: str | None = None) -> int:
+    def upload(
+        self,
+        project: ProjectName,
+        version: VersionName,
+        egg: bytes,
+        *,
+        digest: str | None = None,
+        signature: str | None = None,
+    ) -> int:
         """Store an egg and return how many spiders the node found in it.
 
-        A plug-in node holds the egg against the `digest`. A refusal of a stock one does not mean that nothing was
+        A plug-in node holds the egg against the `digest`, and its release against the `signature`. A refusal of a stock one does not mean that nothing was
         stored: Scrapyd 1.6 keeps an egg that it could not list.
         """
         if digest is None:
             return self._shaped("addversion", lambda: int(self.add_version(project, version, egg)))
         form = {"project": project, "version": version, "digest": digest}
+        if signature is not None:
+            form["signature"] = signature
         answer = self.transport.post(self._build_url(ADD_VERSION_ENDPOINT), data=form, files={"egg": egg})
         return self._shaped("addversion", lambda: int(answer["spiders"]))
 

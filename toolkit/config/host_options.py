@@ -191,7 +191,9 @@ _PROVISION_OPTIONS: tuple[Option, ...] = (
 )
 
 # What provisioning writes into a node's scrapyd.conf of its own accord.
-_ITS_OWN = frozenset({"redis", "redis_file", "cluster", "labels", "state_dir", "address"})
+_ITS_OWN = frozenset(
+    {"redis", "redis_file", "spider_redis_file", "trusted_keys", "cluster", "labels", "state_dir", "address"}
+)
 
 
 def _of_the_node(option: Option) -> Option:

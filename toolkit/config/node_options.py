@@ -10,6 +10,8 @@ REDIS_URL = r"^(rediss?(\+sentinel)?|unix)://"
 REDIS_SHAPE = "a URL that begins with redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://"
 CLUSTER_NAME = r"^[A-Za-z0-9_.-]{1,100}$"
 CLUSTER_SHAPE = "1 to 100 letters, digits, '_', '-' and '.'"
+_PATH = r"^\S(.*\S)?$"
+_PATH_SHAPE = "a path, from the folder on in which Scrapyd is started"
 _LABEL = r"[A-Za-z0-9_][A-Za-z0-9_./-]*\s*=[^,]*"
 
 NODE_OPTIONS: tuple[Option, ...] = (
@@ -18,8 +20,8 @@ NODE_OPTIONS: tuple[Option, ...] = (
         Scope.NODE,
         Form.TEXT,
         "A file, readable by its owner only, whose one line is the URL of the cluster's Redis.",
-        pattern=r"^\S(.*\S)?$",
-        shape="a path, from the folder on in which Scrapyd is started",
+        pattern=_PATH,
+        shape=_PATH_SHAPE,
     ),
     Option(
         "redis",
@@ -29,6 +31,42 @@ NODE_OPTIONS: tuple[Option, ...] = (
         pattern=REDIS_URL,
         shape=REDIS_SHAPE,
         is_secret=True,
+    ),
+    Option(
+        "spider_redis_file",
+        Scope.NODE,
+        Form.TEXT,
+        "A file like redis_file for the spiders, where they have a Redis user of their own.",
+        default_words="redis_file",
+        pattern=_PATH,
+        shape=_PATH_SHAPE,
+    ),
+    Option(
+        "trusted_keys",
+        Scope.NODE,
+        Form.TEXT,
+        "A file of public keys, a line each: the node then takes no egg that none of them has signed.",
+        default_words="none; any egg is taken",
+        pattern=_PATH,
+        shape=_PATH_SHAPE,
+    ),
+    Option(
+        "tls_cert",
+        Scope.NODE,
+        Form.TEXT,
+        "The node's certificate (PEM, with those between it and its authority); it then speaks TLS alone.",
+        default_words="none; plain HTTP",
+        pattern=_PATH,
+        shape=_PATH_SHAPE,
+    ),
+    Option(
+        "tls_key",
+        Scope.NODE,
+        Form.TEXT,
+        "The private key of tls_cert (PEM), readable by its owner only.",
+        default_words="none",
+        pattern=_PATH,
+        shape=_PATH_SHAPE,
     ),
     Option(
         "cluster",

@@ -38,7 +38,8 @@ class Option:
     """One option; a dot in the name means a key within a key, as in `ssh.user`.
 
     `meaning` is the sentence of the documentation. `pattern` is a regular expression that is valid in Python and in
-    JSON Schema, and `shape` says the same in words. A bound is inclusive unless `is_above_minimum`.
+    JSON Schema, and `shape` says the same in words. A bound is inclusive unless `is_above_minimum`. A value of several
+    lines is allowed only where it `has_lines`.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Option:
     pattern: str | None = None
     shape: str | None = None
     is_secret: bool = False
+    has_lines: bool = False
 
     @property
     def is_nullable(self) -> bool:

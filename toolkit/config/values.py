@@ -32,7 +32,7 @@ def parse_value(option: Option, text: str, *, is_shown: bool = True) -> Value:
 
     """
     quoted = f", not {_shortened(text)!r}" if is_shown and not option.is_secret else ""
-    if not text.isprintable():
+    if not (text.replace("\n", "") if option.has_lines else text).isprintable():
         raise ConfigurationError(f"{option.name} holds a line break or another character that cannot be printed")
     if option.form is Form.CHOICE and text not in option.choices:
         raise ConfigurationError(f"{option.name} is {option.type_words}{quoted}{_near(text, option, quoted)}")
@@ -40,7 +40,7 @@ def parse_value(option: Option, text: str, *, is_shown: bool = True) -> Value:
         return _number(option, text, quoted)
     if option.pattern is not None and not re.search(option.pattern, text):
         raise ConfigurationError(f"{option.name} is {option.type_words}{_wrong_scheme(option, text) or quoted}")
-    if option.scope in {Scope.INVENTORY, Scope.NODE} and option.name == "redis":
+    if option.scope in {Scope.INVENTORY, Scope.NODE} and option.name in {"redis", "redis_admin"}:
         _check_redis_url(text)
     if option.name == "path":
         return text.rstrip("/")

@@ -25,7 +25,8 @@ CrawlctlError
 │   └── DatabaseUnreachableError a database to move items or seeds does not answer, or cannot work
 ├── RefusedError                the cluster's state forbids it now
 │   ├── LockHeldError           another rollout is under way
-│   └── ConflictError           it would overwrite something immutable
+│   ├── ConflictError           it would overwrite something immutable
+│   └── UntrustedError          it is not signed by a trusted key
 ├── NotFoundError               no such project, spider, release, job, crawl, host or topic
 ├── UnwritableError             a request holds something that cannot be kept outside its process
 └── JobFailedError              the job that was waited for did not finish well
@@ -196,6 +197,10 @@ class LockHeldError(RefusedError):
 
 class ConflictError(RefusedError):
     """It would overwrite something that is immutable, or was changed meanwhile."""
+
+
+class UntrustedError(RefusedError):
+    """A release is not signed by a key that is trusted where it was to be used."""
 
 
 class NotFoundError(CrawlctlError):

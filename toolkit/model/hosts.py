@@ -82,7 +82,8 @@ class Host:
 
     `slots` is how many jobs a local node runs at once (Scrapyd's `max_proc`); `None` lets `crawlctl up` choose. `kind`
     is what `crawlctl up` makes of a local host: a node of the shared queue where there is one, or a stock Scrapyd.
-    `node` holds options of the section `[crawlctl]` of its scrapyd.conf, for provisioning.
+    `node` holds options of the section `[crawlctl]` of its scrapyd.conf, for provisioning. `ca_file` names the
+    authorities (PEM) whose certificates alone count for it.
     """
 
     name: NodeName
@@ -101,6 +102,7 @@ class Host:
     provision: Provisioning = Provisioning()
     node: Mapping[str, str | int | float] = field(default_factory=dict)
     slots: int | None = None
+    ca_file: str | None = None
 
     @property
     def url(self) -> str:

@@ -23,7 +23,7 @@ class Cargo:
     """What a rollout brings to every node: the egg and the spiders that it must show there.
 
     `proven` names the nodes that were shown to hold these very bytes; on any other a version of this name may be
-    somebody else's, since Scrapyd tells names and no digests.
+    somebody else's, since Scrapyd tells names and no digests. `signature` proves who released it, where eggs are signed.
     """
 
     project: ProjectName
@@ -32,6 +32,7 @@ class Cargo:
     digest: str
     spiders: tuple[SpiderName, ...]
     proven: frozenset[NodeName] = frozenset()
+    signature: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

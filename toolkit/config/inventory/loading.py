@@ -34,6 +34,9 @@ class Inventory:
     hosts: tuple[Host, ...]
     groups: Mapping[str, tuple[NodeName, ...]]
     cluster: str = DEFAULT_CLUSTER
+    redis_admin: Secret | None = None
+    signing_key: Secret | None = None
+    trusted_keys: Path | None = None
 
     def pick(self, pattern: str | None) -> tuple[Host, ...]:
         """Return the hosts that a pattern means, in file order; all of them for `None`.
@@ -76,7 +79,7 @@ def _assembled(path: Path, reader: ValueReader) -> Inventory | None:
     entries = reader.known_entries(document.root, keys(Scope.INVENTORY), what="the inventory")
     parts = {entry.key: entry for entry in entries}
     shared: dict[str, Value] = {}
-    for name in ("redis", "cluster"):
+    for name in ("redis", "cluster", "redis_admin", "signing_key", "trusted_keys"):
         shared |= reader.value(option(Scope.INVENTORY, name), parts[name]) if name in parts else {}
     defaults = reader.variables(parts["defaults"].value, what="defaults") if "defaults" in parts else {}
     drafts = read_hosts(reader, parts["hosts"].value) if "hosts" in parts else ()
@@ -88,26 +91,52 @@ def _assembled(path: Path, reader: ValueReader) -> Inventory | None:
     # What follows would only repeat the mistakes so far in other words.
     if document.mistakes:
         return None
-    hosts = _hosts(drafts, groups, inherited(drafts, groups, defaults=defaults))
+    hosts = _hosts(drafts, groups, inherited(drafts, groups, defaults=defaults), folder=path.parent)
     if reader.references is not None:
         _check_hosts(document, drafts, hosts)
-    secret = shared.get("redis")
-    redis = secret if isinstance(secret, Secret) else None
-    cluster = str(shared.get("cluster") or DEFAULT_CLUSTER)
-    return Inventory(path, redis, hosts, members(drafts, groups), cluster)
+    keys_file = shared.get("trusted_keys")
+    return Inventory(
+        path,
+        _secret(shared, "redis"),
+        hosts,
+        members(drafts, groups),
+        cluster=str(shared.get("cluster") or DEFAULT_CLUSTER),
+        redis_admin=_secret(shared, "redis_admin"),
+        signing_key=_secret(shared, "signing_key"),
+        trusted_keys=_at_home(path.parent, str(keys_file)) if keys_file else None,
+    )
+
+
+def _secret(shared: Mapping[str, Value], name: str) -> Secret | None:
+    found = shared.get(name)
+    return found if isinstance(found, Secret) else None
+
+
+def _at_home(folder: Path, name: str) -> Path:
+    """Return the path that a name means from the inventory's folder on; `~` stays what nobody has a home for."""
+    try:
+        return folder / Path(name).expanduser()
+    except RuntimeError:
+        return folder / name
 
 
 def _hosts(
-    drafts: Sequence[HostDraft], groups: Sequence[GroupDraft], variables: Mapping[NodeName, Variables]
+    drafts: Sequence[HostDraft],
+    groups: Sequence[GroupDraft],
+    variables: Mapping[NodeName, Variables],
+    *,
+    folder: Path,
 ) -> tuple[Host, ...]:
     belongs: defaultdict[NodeName, set[str]] = defaultdict(set)
     for group, names in members(drafts, groups).items():
         for name in names:
             belongs[name].add(group)
-    return tuple(_host(draft.name, variables[draft.name], frozenset(belongs[draft.name])) for draft in drafts)
+    return tuple(
+        _host(draft.name, variables[draft.name], frozenset(belongs[draft.name]), folder=folder) for draft in drafts
+    )
 
 
-def _host(name: NodeName, variables: Variables, groups: frozenset[str]) -> Host:
+def _host(name: NodeName, variables: Variables, groups: frozenset[str], *, folder: Path) -> Host:
     fields: dict[str, Any] = {}
     parts: dict[str, dict[str, Any]] = {section: {} for section in (LABELS, *SECTIONS)}
     for key, value in variables.items():
@@ -115,6 +144,10 @@ def _host(name: NodeName, variables: Variables, groups: frozenset[str]) -> Host:
         (parts[section] if inner else fields)[inner or key] = value
     fields.setdefault("address", _LOOPBACK if fields.get("connection") == "local" else str(name))
     fields |= {"ssh": SshAddress(**parts["ssh"]), "provision": Provisioning(**parts["provision"])}
+    if parts["provision"].get("tls") == "generated":
+        fields.setdefault("scheme", "https")
+    if fields.get("ca_file"):
+        fields["ca_file"] = str(_at_home(folder, fields["ca_file"]))
     node = {key: value for key, value in parts["node"].items() if value is not None}
     return Host(name=name, labels=parts[LABELS], node=node, groups=groups, **fields)
 
