@@ -12,7 +12,7 @@ from support.stores import NEWS, SHOP, V1, V2, a_lock, a_release, a_rollout
 from support.waiting import wait_until
 
 from toolkit.model.errors import ConflictError, RefusedError, StoreUnreadableError
-from toolkit.model.names import VersionName
+from toolkit.model.names import NodeName, VersionName
 from toolkit.model.releases import Release
 
 EGG, OTHER_EGG = b"PK\x03\x04 an egg \x00\xff\xfe", b"PK another egg"
@@ -86,6 +86,23 @@ def test_the_same_offer_twice_is_one(desk: QueueDesk) -> None:
     desk.eggs.offer(release, EGG)
     assert list(desk.eggs.offered()) == [release]
     assert desk.beat(a_report()).releases == before
+
+
+def test_an_offer_may_be_for_some_nodes_first_and_for_more_later(desk: QueueDesk) -> None:
+    one, two = NodeName("node-1"), NodeName("node-2")
+    release = release_of(EGG)
+
+    desk.eggs.offer(release, EGG, nodes=[one])
+    assert list(desk.eggs.offered(node=one)) == list(desk.eggs.offered()) == [release]
+    assert list(desk.eggs.offered(node=two)) == []
+
+    desk.eggs.offer(release, EGG, nodes=[one, two])
+    assert list(desk.eggs.offered(node=two)) == [release]
+
+    desk.eggs.offer(release, EGG, nodes=[])
+    assert list(desk.eggs.offered(node=one)) == []
+    desk.eggs.offer(release, EGG)
+    assert list(desk.eggs.offered(node=one)) == [release]
 
 
 def test_an_offer_is_none_any_more_once_its_release_is_active(desk: QueueDesk) -> None:

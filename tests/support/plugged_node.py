@@ -94,7 +94,8 @@ class PluggedNode:
             if self._fetches:
                 self._report = self._install(self._report)
             elif self._refuses is not None:
-                behind = {f"{each.project} {each.version}": self._refuses for each in self._shared.eggs.offered()}
+                offered = self._shared.eggs.offered(node=self._report.name)
+                behind = {f"{each.project} {each.version}": self._refuses for each in offered}
                 self._report = replace(self._report, behind=behind)
             if self._claims and not answer.is_draining and len(self.held) < self._report.slots:
                 self._claim()
@@ -107,7 +108,7 @@ class PluggedNode:
                 self.end(job_id)
 
     def _install(self, report: NodeReport) -> NodeReport:
-        wanted = [*self._shared.eggs.offered(), *self._store.releases.actives().values()]
+        wanted = [*self._shared.eggs.offered(node=self._report.name), *self._store.releases.actives().values()]
         versions = dict(report.versions)
         for release in wanted:
             held: Sequence[VersionName] = versions.get(release.project, ())

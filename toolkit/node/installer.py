@@ -16,7 +16,7 @@ from scrapyd.exceptions import ScrapydError
 from twisted.logger import Logger
 
 from toolkit.model.errors import CrawlctlError, EggError, StoreUnreachableError, StoreUnreadableError
-from toolkit.model.names import ProjectName, VersionName
+from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.releases import Release
 from toolkit.node.catalogue import Key, Surroundings
 from toolkit.node.membership import Membership, membership, shared_of
@@ -64,8 +64,9 @@ class Patience:
 class Installer:
     """Keeps one node at what the cluster wants of it. `sync` works in any thread, one at a time."""
 
-    def __init__(self, its: Shelf, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, its: Shelf, node: NodeName, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._shelf = its
+        self._node = node
         self._patience = Patience(clock)
         self._lock = threading.Lock()
 
@@ -89,7 +90,7 @@ class Installer:
         """Do as `sync`, without looking at what lies here."""
         with self._lock:
             changed = False
-            wanted = _wanted(store)
+            wanted = _wanted(store, self._node)
             for key, release in wanted.items():
                 changed |= self._install(store, key, release)
             concerned = frozenset(wanted) | frozenset(self._shelf.eggs.held())
@@ -155,7 +156,7 @@ class Installing:
     def __init__(self, node: Membership, its: Shelf, update_projects: Callable[[], object]) -> None:
         self._node = node
         self._shelf = its
-        self._installer = Installer(its)
+        self._installer = Installer(its, node.settings.name)
         self._update_projects = update_projects
         self._is_at_work = False
         self._is_wanted = False
@@ -197,9 +198,9 @@ class Installing:
             self._later = later(again_s or LOOK_EVERY_S, self.look)
 
 
-def _wanted(store: Store) -> Mapping[Key, Release]:
-    """Return what the cluster wants here; the active release wins over an offer of the same version."""
-    releases = [*shared_of(store).eggs.offered(), *store.releases.actives().values()]
+def _wanted(store: Store, node: NodeName) -> Mapping[Key, Release]:
+    """Return what the cluster wants of a node; the active release wins over an offer of the same version."""
+    releases = [*shared_of(store).eggs.offered(node=node), *store.releases.actives().values()]
     return {(ProjectName(each.project), VersionName(each.version)): each for each in releases}
 
 

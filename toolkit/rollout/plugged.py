@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from toolkit.cluster.scrapyd import ScrapydNode
 from toolkit.model.errors import NodeAnswerError, NodeError, NodeRefusedError, NodeTimeoutError, NodeUnreachableError
-from toolkit.model.names import ProjectName
+from toolkit.model.names import ProjectName, VersionName
 from toolkit.model.nodes import NodeRecord
 from toolkit.model.releases import LATER, NodeResult
 from toolkit.model.snapshot import NodeState
@@ -54,10 +54,10 @@ def bring(target: Target, cargo: Cargo, registry: Registry, *, on_step: OnStep) 
         return attempt.failed(error)
 
 
-def end_offers(eggs: EggStore, project: ProjectName) -> None:
+def end_offers(eggs: EggStore, project: ProjectName, *, except_for: VersionName | None = None) -> None:
     """Take back what killed deploys of the project left on offer; whoever calls holds its lock."""
     for release in eggs.offered():
-        if release.project == project:
+        if release.project == project and release.version != except_for:
             eggs.withdraw(project, release.version)
 
 
@@ -118,7 +118,7 @@ class _Attempt:
     def _push(self, node: ScrapydNode) -> None:
         cargo = self._cargo
         self._enter(UPLOAD)
-        node.upload(cargo.project, cargo.version, cargo.content, digest=cargo.digest)
+        node.upload(cargo.project, cargo.version, cargo.content, digest=cargo.digest, signature=cargo.signature)
         # A plug-in node stores nothing that it refuses, so only from here on there is something to take back.
         self._is_ours = True
         self._enter(READ_BACK)

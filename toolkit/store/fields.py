@@ -23,6 +23,10 @@ class Fields:
         self._content = content
         self._what = what
 
+    def has(self, name: str) -> bool:
+        """Tell whether the field is there, and not null."""
+        return self._content.get(name) is not None
+
     def text(self, name: str) -> str:
         """Return a text."""
         value = self._content.get(name)

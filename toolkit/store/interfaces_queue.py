@@ -180,8 +180,17 @@ class NodeRegistry(Protocol):
 class EggStore(Protocol):
     """The eggs, by their digest, for nodes that fetch them by themselves."""
 
-    def offer(self, release: Release, content: bytes, *, max_bytes: int = MAX_EGG_BYTES) -> None:
-        """Keep an egg and let the nodes install it before it is active. The same one twice is one.
+    def offer(
+        self,
+        release: Release,
+        content: bytes,
+        *,
+        nodes: Sequence[NodeName] | None = None,
+        max_bytes: int = MAX_EGG_BYTES,
+    ) -> None:
+        """Keep an egg and let these nodes (`None`: all) install it before it is active. The same one twice is one.
+
+        Offered again, it is for the nodes named last.
 
         Raises:
             RefusedError: it is larger than `max_bytes`; nothing was kept.
@@ -192,8 +201,8 @@ class EggStore(Protocol):
     def withdraw(self, project: ProjectName, version: VersionName) -> None:
         """Take an offer back; the egg goes too unless a recorded release has it. Idempotent."""
 
-    def offered(self) -> Sequence[Release]:
-        """Return the releases that are offered and not active yet."""
+    def offered(self, *, node: NodeName | None = None) -> Sequence[Release]:
+        """Return the releases that are offered, to this node if one is named, and not active yet."""
 
     def fetch(self, digest: str, *, max_bytes: int = MAX_EGG_BYTES) -> bytes | None:
         """Return an egg whose digest was checked, or `None` when it is not kept (any more).

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 
 from toolkit.model.errors import StoreUnreadableError
-from toolkit.model.names import ProjectName, VersionName
+from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.releases import Release
 from toolkit.store import refusals, wire
 from toolkit.store.connect import RedisDoor
@@ -23,7 +23,14 @@ class RedisEggs:
         self._door = door
         self._keys = keys
 
-    def offer(self, release: Release, content: bytes, *, max_bytes: int = MAX_EGG_BYTES) -> None:
+    def offer(
+        self,
+        release: Release,
+        content: bytes,
+        *,
+        nodes: Sequence[NodeName] | None = None,
+        max_bytes: int = MAX_EGG_BYTES,
+    ) -> None:
         """See `EggStore.offer`."""
         if len(content) > max_bytes:
             raise refusals.egg_too_large(len(content), max_bytes)
@@ -32,7 +39,12 @@ class RedisEggs:
         self._door.run(
             "offer",
             keys=[self._keys.egg(release.digest), self._keys.offers, self._keys.changes, self._keys.digests],
-            args=[_name(release.project, release.version), wire.write_release(release), release.digest, content],
+            args=[
+                _name(release.project, release.version),
+                wire.write_offer(release, nodes=nodes),
+                release.digest,
+                content,
+            ],
         )
         self._door.ask("PUBLISH", self._keys.wake, "releases")
 
@@ -42,12 +54,16 @@ class RedisEggs:
         if self._door.run("withdraw_offer", keys=keys, args=[_name(project, version)]):
             self.drop_unused()
 
-    def offered(self) -> Sequence[Release]:
+    def offered(self, *, node: NodeName | None = None) -> Sequence[Release]:
         """See `EggStore.offered`."""
         offers, actives = self._door.ask_together(("HVALS", self._keys.offers), ("HVALS", self._keys.active))
         active = {(each.project, each.version) for each in map(wire.read_release, actives)}
-        found = (wire.read_release(body) for body in sorted(offers))
-        return [release for release in found if (release.project, release.version) not in active]
+        found = (wire.read_offer(body) for body in sorted(offers))
+        return [
+            release
+            for release, nodes in found
+            if (release.project, release.version) not in active and (None in (node, nodes) or node in (nodes or ()))
+        ]
 
     def fetch(self, digest: str, *, max_bytes: int = MAX_EGG_BYTES) -> bytes | None:
         """See `EggStore.fetch`."""

@@ -8,29 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Any
 
 from toolkit.model.names import NodeName, ProjectName, SpiderName, VersionName
 from toolkit.model.releases import NodeResult, Release, Rollout, RolloutLock
 from toolkit.store.envelope import read, write
+from toolkit.store.fields import Fields
 
 
 def write_release(release: Release) -> str:
     """Return the release as JSON."""
-    return write(
-        {
-            "project": release.project,
-            "version": release.version,
-            "digest": release.digest,
-            "spiders": list(release.spiders),
-            "size_bytes": release.size_bytes,
-            "revision": release.revision,
-            "created_at": _time(release.created_at),
-            "created_by": release.created_by,
-            "needs": list(release.needs),
-            "has_environment": release.has_environment,
-            "signature": release.signature,
-        }
-    )
+    return write(release_body(release))
+
+
+def release_body(release: Release) -> dict[str, Any]:
+    """Return what JSON says of a release."""
+    return {
+        "project": release.project,
+        "version": release.version,
+        "digest": release.digest,
+        "spiders": list(release.spiders),
+        "size_bytes": release.size_bytes,
+        "revision": release.revision,
+        "created_at": time_text(release.created_at),
+        "created_by": release.created_by,
+        "needs": list(release.needs),
+        "has_environment": release.has_environment,
+        "signature": release.signature,
+    }
 
 
 def read_release(body: str | bytes) -> Release:
@@ -40,7 +45,11 @@ def read_release(body: str | bytes) -> Release:
         StoreUnreadableError: it is no release, or of a newer wire version.
 
     """
-    fields = read(body, "release")
+    return release_in(read(body, "release"))
+
+
+def release_in(fields: Fields) -> Release:
+    """Return the release that the fields of an object describe."""
     return Release(
         project=ProjectName(fields.text("project")),
         version=VersionName(fields.text("version")),
@@ -56,6 +65,23 @@ def read_release(body: str | bytes) -> Release:
     )
 
 
+def write_offer(release: Release, *, nodes: Iterable[NodeName] | None) -> str:
+    """Return a release that nodes may install before it is active, and which of them (`None`: all), as JSON."""
+    return write(release_body(release) | ({} if nodes is None else {"nodes": sorted(set(nodes))}))
+
+
+def read_offer(body: str | bytes) -> tuple[Release, frozenset[NodeName] | None]:
+    """Return what `write_offer` wrote.
+
+    Raises:
+        StoreUnreadableError: it is no release, or of a newer wire version.
+
+    """
+    fields = read(body, "release")
+    nodes = frozenset(map(NodeName, fields.texts("nodes"))) if fields.has("nodes") else None
+    return release_in(fields), nodes
+
+
 def write_rollout(rollout: Rollout) -> str:
     """Return the rollout as JSON."""
     return write(
@@ -63,21 +89,38 @@ def write_rollout(rollout: Rollout) -> str:
             "project": rollout.project,
             "version": rollout.version,
             "kind": rollout.kind,
-            "at": _time(rollout.at),
+            "at": time_text(rollout.at),
             "by": rollout.by,
             "activated": rollout.activated,
-            "results": [
-                {
-                    "node": result.node,
-                    "ok": result.ok,
-                    "step": result.step,
-                    "seconds": result.seconds,
-                    "spiders": result.spiders,
-                    "error": result.error,
-                }
-                for result in rollout.results
-            ],
+            "results": [result_body(result) for result in rollout.results],
         }
+    )
+
+
+def result_body(result: NodeResult) -> dict[str, Any]:
+    """Return what JSON says of the result on one node."""
+    return {
+        "node": result.node,
+        "ok": result.ok,
+        "step": result.step,
+        "seconds": result.seconds,
+        "spiders": result.spiders,
+        "error": result.error,
+    }
+
+
+def results_in(fields: Fields, name: str = "results") -> tuple[NodeResult, ...]:
+    """Return the results on nodes that a field of an object lists."""
+    return tuple(
+        NodeResult(
+            node=NodeName(result.text("node")),
+            ok=result.flag("ok"),
+            step=result.text("step"),
+            seconds=result.number("seconds"),
+            spiders=result.maybe_whole("spiders"),
+            error=result.maybe_text("error"),
+        )
+        for result in fields.parts(name)
     )
 
 
@@ -96,17 +139,7 @@ def read_rollout(body: str | bytes) -> Rollout:
         at=fields.time("at"),
         by=fields.text("by"),
         activated=fields.flag("activated"),
-        results=tuple(
-            NodeResult(
-                node=NodeName(result.text("node")),
-                ok=result.flag("ok"),
-                step=result.text("step"),
-                seconds=result.number("seconds"),
-                spiders=result.maybe_whole("spiders"),
-                error=result.maybe_text("error"),
-            )
-            for result in fields.parts("results")
-        ),
+        results=results_in(fields),
     )
 
 
@@ -148,7 +181,8 @@ def read_nodes(body: str | bytes) -> frozenset[NodeName]:
     return frozenset(NodeName(name) for name in read(body, "list of nodes").texts("nodes"))
 
 
-def _time(moment: datetime) -> str:
+def time_text(moment: datetime) -> str:
+    """Return a moment as it is written at rest: ISO 8601 in UTC."""
     if moment.tzinfo is None:
         raise ValueError(f"{moment} has no time zone; times at rest are UTC")
     return moment.astimezone(UTC).isoformat()

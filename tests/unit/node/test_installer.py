@@ -15,7 +15,7 @@ from support.stores import SHOP, V1, V2, a_lock, a_release, a_rollout
 
 from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.hosts import Secret
-from toolkit.model.names import VersionName
+from toolkit.model.names import NodeName, VersionName
 from toolkit.model.releases import Release
 from toolkit.node.catalogue import Catalogue
 from toolkit.node.eggstorage import ProvenEggStorage
@@ -50,7 +50,7 @@ class Node:
             lister=self.lister,
             max_egg_bytes=max_egg_bytes,
         )
-        self.installer = Installer(self.shelf, clock=self.clock)
+        self.installer = Installer(self.shelf, NodeName("node-1"), clock=self.clock)
 
 
 @pytest.fixture(autouse=True)
