@@ -13,15 +13,21 @@ import io
 import os
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolkit.config.project import ScrapyProject
 from toolkit.model.errors import EggError
 from toolkit.rollout.builders import BuildStyle, build_direct, packaging_of
 from toolkit.rollout.tree import Contents
 
+if TYPE_CHECKING:
+    from toolkit.config.requirements import Needs
+
 _OUR_PACKAGE = "toolkit"
+_NAMING_NEEDS = ("requirements.txt", "pyproject.toml")
+NO_NEEDS: tuple[None, tuple[str, ...]] = (None, ())
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
 _UNIX = 3
 _FILE_MODE = 0o100644 << 16
@@ -33,7 +39,9 @@ class Egg:
     """An egg in memory: its bytes, their SHA-256 in hex, and what is known of how it was made.
 
     `builder` is `direct`, `scrapyd-client`, the name of a build back end, or `file`; `files` counts the project's
-    members; `left_out` names files of the project that were not packed because they look like secrets.
+    members; `left_out` names files of the project that were not packed because they look like secrets. `needs` are the
+    requirements that travel in it, `has_environment` says that nodes run it with an environment that has them, and
+    `remarks` say which of the project's requirements do not travel.
     """
 
     content: bytes
@@ -42,13 +50,25 @@ class Egg:
     builder: str
     left_out: tuple[str, ...]
     files: int
+    needs: tuple[str, ...] = ()
+    has_environment: bool = False
+    remarks: tuple[str, ...] = ()
 
 
-def build_egg(project: ScrapyProject, *, include_dependencies: bool = False, python: Path | None = None) -> Egg:
+def build_egg(
+    project: ScrapyProject,
+    *,
+    include_dependencies: bool = False,
+    python: Path | None = None,
+    check_deps: bool = True,
+    sync_deps: bool = False,
+) -> Egg:
     """Build the project's egg without writing to its folder.
 
     The same tree gives the same bytes, whatever its place, times, modes and order on disk. `include_dependencies`
-    packs what `requirements.txt` asks for, resolved for `python` (by default the one that runs this).
+    packs what `requirements.txt` asks for, resolved for `python` (by default the one that runs this). The requirements
+    that are not packed travel in the egg, for nodes to check; with `sync_deps` for nodes to install, and without
+    `check_deps` not at all.
 
     Raises:
         EggError: the project cannot be built; the message names the file or holds the builder's last lines.
@@ -64,7 +84,8 @@ def build_egg(project: ScrapyProject, *, include_dependencies: bool = False, pyt
     settings_module, entry_points = _entry_points(contents.entry_points, project.settings_module)
     _refuse_missing_settings(root, contents, settings_module)
     _refuse_our_name(files, root.name)
-    content = _pack({**files, **_egg_info(contents, entry_points, files)})
+    needs, remarks = _needs(root, is_packed=include_dependencies, sync_deps=sync_deps) if check_deps else NO_NEEDS
+    content = _pack({**files, **_egg_info(contents, entry_points, files), **(needs.files() if needs else {})})
     return Egg(
         content=content,
         digest=hashlib.sha256(content).hexdigest(),
@@ -72,7 +93,44 @@ def build_egg(project: ScrapyProject, *, include_dependencies: bool = False, pyt
         builder=contents.builder,
         left_out=contents.left_out,
         files=len(files),
+        needs=needs.lines if needs else (),
+        has_environment=bool(needs and needs.has_environment),
+        remarks=remarks,
     )
+
+
+def with_needs(egg: Egg, *, check_deps: bool = True, sync_deps: bool = False) -> Egg:
+    """Return an egg that was built before with its requirements treated otherwise; other bytes, and so another release.
+
+    With `sync_deps` nodes install them, without `check_deps` they are taken out.
+    """
+    if not egg.needs or (check_deps and sync_deps <= egg.has_environment):
+        return egg
+    from toolkit.config.requirements import ENVIRONMENT_FILE, NEEDS_FILE, Needs  # noqa: PLC0415 - as above
+
+    needs = Needs(egg.needs if check_deps else (), has_environment=sync_deps)
+    with zipfile.ZipFile(io.BytesIO(egg.content)) as archive:
+        others = {*archive.namelist()} - {ENVIRONMENT_FILE, NEEDS_FILE}
+        files = {name: archive.read(name) for name in others if not name.endswith("/")}
+    content = _pack({**files, **needs.files()})
+    digest = hashlib.sha256(content).hexdigest()
+    return replace(egg, content=content, digest=digest, needs=needs.lines, has_environment=needs.has_environment)
+
+
+def _needs(root: Path, *, is_packed: bool, sync_deps: bool) -> tuple[Needs | None, tuple[str, ...]]:
+    if not any((root / name).is_file() for name in _NAMING_NEEDS):
+        return NO_NEEDS
+    # Both need packaging, which is slow to load.
+    from toolkit.config.requirements import Needs  # noqa: PLC0415
+    from toolkit.rollout.requirements import only_of, project_needs  # noqa: PLC0415
+
+    found = project_needs(root)
+    lines = found.lines
+    if is_packed:
+        from toolkit.rollout.dependencies import brought_by_every_node  # noqa: PLC0415
+
+        lines = only_of(lines, brought_by_every_node())
+    return Needs(lines, has_environment=sync_deps and bool(lines)), found.remarks
 
 
 def read_egg(path: Path) -> Egg:
@@ -89,6 +147,7 @@ def read_egg(path: Path) -> Egg:
             names = [name for name in archive.namelist() if not name.endswith("/")]
             damaged = archive.testzip()
             text = archive.read("EGG-INFO/entry_points.txt").decode() if "EGG-INFO/entry_points.txt" in names else ""
+            needs = _needs_in(archive, names)
     except OSError as error:
         raise EggError(f"{path} cannot be read: {error.strerror or error}") from error
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, UnicodeDecodeError) as error:
@@ -102,7 +161,16 @@ def read_egg(path: Path) -> Egg:
         raise EggError(f"{path} has no [scrapy] settings entry point, so Scrapyd cannot run it", hint=hint)
     _refuse_our_name(names, str(path))
     files = sum(not name.startswith("EGG-INFO/") for name in names)
-    return Egg(content, hashlib.sha256(content).hexdigest(), settings_module, "file", (), files)
+    egg = Egg(content, hashlib.sha256(content).hexdigest(), settings_module, "file", (), files)
+    return replace(egg, needs=needs.lines, has_environment=needs.has_environment) if needs else egg
+
+
+def _needs_in(archive: zipfile.ZipFile, names: Iterable[str]) -> Needs | None:
+    if not any(name.startswith("EGG-INFO/crawlctl-") for name in names):
+        return None
+    from toolkit.config.requirements import read_needs  # noqa: PLC0415 - needs packaging, which is slow
+
+    return read_needs(archive)
 
 
 def _refuse_our_name(names: Iterable[str], what: str) -> None:

@@ -15,6 +15,11 @@ LOOK, UPLOAD, READ_BACK, WITHDRAW, HELD, DONE = "look", "upload", "read back", "
 FETCH, FETCHED = "fetch", "fetched"
 CALLS = 12  # two of them list spiders on the node, which has six times the time for that
 
+NO_ENVIRONMENTS = (
+    "a stock node has no environment for each release: install the requirements there (crawlctl nodes provision, with"
+    " provision.requirements), and deploy without --sync-deps"
+)
+
 OnStep = Callable[[NodeName, str], None]
 
 
@@ -23,7 +28,8 @@ class Cargo:
     """What a rollout brings to every node: the egg and the spiders that it must show there.
 
     `proven` names the nodes that were shown to hold these very bytes; on any other a version of this name may be
-    somebody else's, since Scrapyd tells names and no digests. `signature` proves who released it, where eggs are signed.
+    somebody else's, since Scrapyd tells names and no digests. `signature` proves who released it, where
+    eggs are signed.
     """
 
     project: ProjectName
@@ -31,6 +37,8 @@ class Cargo:
     content: bytes
     digest: str
     spiders: tuple[SpiderName, ...]
+    needs: tuple[str, ...] = ()
+    has_environment: bool = False
     proven: frozenset[NodeName] = frozenset()
     signature: str | None = None
 
@@ -98,6 +106,8 @@ class _Attempt:
     def run(self) -> Pushed:
         node, cargo = self._node, self._cargo
         self._enter(LOOK)
+        if cargo.has_environment:
+            raise NodeRefusedError(node.name, LOOK, NO_ENVIRONMENTS)
         was_there = cargo.version in node.versions(cargo.project)
         if was_there and node.name in cargo.proven:
             verify(node, cargo)
