@@ -25,3 +25,12 @@ class Heard(StrEnum):
     TAKEN = "taken"
     FULL = "full"
     GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class RedialPlace:
+    """Whether a node may change its address now: `taken` of `places` are taken, its own among them if it got one."""
+
+    is_ours: bool
+    taken: int
+    places: int

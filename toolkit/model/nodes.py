@@ -20,13 +20,22 @@ IS_STARTING = "is starting"
 
 
 @dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """A process' own end of its connection to Redis: as it sees itself, and as Redis sees it (`None`: not told)."""
+
+    local: str | None = None
+    outside: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NodeReport:
     """What a node says of itself at each heartbeat.
 
     `home` is the identity of its folder: a node of the same name with another home is a clash. `address` is where it
-    listens (`host:port`). `load` is the machine's one-minute load average divided by its processors. `versions` are
-    proven: the egg is there and its spiders were listed. `unfit` says why it takes no job now, if so. `behind` maps
-    what it should hold and does not (`project version`) to the reason.
+    listens (`host:port`), `outside` the host from which Redis sees it come, behind whatever is between. `load` is the
+    machine's one-minute load average divided by its processors. `versions` are proven: the egg is there and its spiders
+    were listed. `unfit` says why it takes no job now, if so. `behind` maps what it should hold and does not
+    (`project version`) to the reason.
     """
 
     name: NodeName
@@ -45,6 +54,7 @@ class NodeReport:
     behind: Mapping[str, str] = field(default_factory=dict)
     unfit: str | None = None
     started_at: datetime | None = None
+    outside: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,8 @@ class BeatAnswer:
 
     `stale` are jobs that are no longer this node's: it stops their processes and reports nothing. `unheard` are ended
     jobs whose ending the queue does not know (any more): the node reports them again. `releases` is a number that
-    changes whenever a release is offered, made active or taken away. `live_nodes` counts the nodes with a fresh beat.
+    changes whenever a release is offered, made active or taken away. `live_nodes` counts the nodes with a fresh beat,
+    `questions` what the node is asked and has not taken yet.
     """
 
     now: datetime
@@ -134,6 +135,7 @@ class BeatAnswer:
     stale: tuple[JobId, ...] = ()
     unheard: tuple[JobId, ...] = ()
     wishes: Mapping[JobId, Wish] = field(default_factory=dict)
+    questions: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,12 @@ Redis to open (`open.py`).
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
+import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,13 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import redis
+from redis import exceptions
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from toolkit.model.errors import ConfigurationError
 from toolkit.model.hosts import Secret
+from toolkit.model.nodes import Whereabouts
 from toolkit.store.address import RedisAddress, parse_address
 from toolkit.store.redis_errors import store_error
 
@@ -64,7 +68,9 @@ class RedisDoor:
             connect_timeout_s=min(address.connect_timeout_s, patience_s),
             answer_timeout_s=min(address.answer_timeout_s, patience_s),
         )
-        self._client = _client(self.address)
+        self._connections = 0
+        self._seen: tuple[int, Whereabouts] | None = None
+        self._client = _client(self.address, on_connect=self._connected)
         self._scripts: dict[str, Any] = {}
         self._binary_scripts: dict[str, Any] = {}
 
@@ -144,9 +150,39 @@ class RedisDoor:
             finally:
                 messages.close()
 
+    def whereabouts(self) -> Whereabouts:
+        """Return our own end of the connection; Redis is asked (CLIENT INFO) only when one is new."""
+        count = self._connections
+        if self._seen is None or self._seen[0] != count:
+            outside = self._seen_from()
+            self._seen = (self._connections, Whereabouts(_local_end(self.address), outside))
+        return self._seen[1]
+
+    def forget_connections(self) -> None:
+        """Close all connections, those in use too, whose calls fail; the next calls make new ones."""
+        for client in self._clients():
+            client.connection_pool.disconnect()
+        self._seen = None
+
+    def _seen_from(self) -> str | None:
+        with self._translated():
+            try:
+                told = str(self._client.execute_command("CLIENT", "INFO"))  # type: ignore[no-untyped-call]
+            except ResponseError:
+                return None  # Its user may not ask, or it is older than Redis 6.2.
+        found = re.search(r"(?:^| )addr=(\S+):\d+", told)
+        return found[1].strip("[]") if found else None
+
+    def _connected(self, connection: Any) -> None:
+        connection.on_connect()
+        self._connections += 1
+
+    def _clients(self) -> list[redis.Redis]:
+        return [client for client in (self._client, self.__dict__.get("_binary")) if client is not None]
+
     @cached_property
     def _binary(self) -> redis.Redis:
-        return _client(self.address, decodes=False)
+        return _client(self.address, decodes=False, on_connect=self._connected)
 
     def now(self) -> datetime:
         """Return Redis' own time (TIME)."""
@@ -155,9 +191,8 @@ class RedisDoor:
 
     def close(self) -> None:
         """Close the connections; the next call would make a new one."""
-        for client in (self._client, self.__dict__.get("_binary")):
-            if client is not None:
-                client.close()
+        for client in self._clients():
+            client.close()
 
     @contextmanager
     def _translated(self, *, is_write: bool = False) -> Iterator[None]:
@@ -165,7 +200,28 @@ class RedisDoor:
         try:
             yield
         except (RedisError, OSError) as error:
+            if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError | OSError):
+                # What killed this connection, as a new address does, has killed the idle ones; each would hang in turn.
+                for client in self._clients():
+                    client.connection_pool.disconnect(inuse_connections=False)
             raise store_error(error, self.address, waited_s=time.monotonic() - began, is_write=is_write) from error
+
+
+def bare_client(address: RedisAddress) -> redis.Redis:
+    """Return a client that shows no credentials, to see whether strangers are let in; errors are not translated."""
+    return _client(replace(address, username=None, password=None))
+
+
+def _local_end(address: RedisAddress) -> str | None:
+    """Return the address that this machine uses towards Redis; it is asked of the system, and nothing is sent."""
+    if not address.hosts:
+        return None
+    with contextlib.suppress(OSError):
+        for family, kind, protocol, _, place in socket.getaddrinfo(*address.hosts[0], type=socket.SOCK_DGRAM):
+            with contextlib.suppress(OSError), socket.socket(family, kind, protocol) as probe:
+                probe.connect(place)
+                return str(probe.getsockname()[0])
+    return None
 
 
 def _source(script: str) -> str:
@@ -174,7 +230,9 @@ def _source(script: str) -> str:
     return text if included is None else f"{_source(included[1])}\n{text}"
 
 
-def _client(address: RedisAddress, *, decodes: bool = True) -> redis.Redis:
+def _client(
+    address: RedisAddress, *, decodes: bool = True, on_connect: Callable[[Any], None] | None = None
+) -> redis.Redis:
     options: dict[str, Any] = {
         "db": address.db,
         "username": address.username,
@@ -184,6 +242,7 @@ def _client(address: RedisAddress, *, decodes: bool = True) -> redis.Redis:
         "retry": Retry(NoBackoff(), 0),
         "protocol": 2,
         "decode_responses": decodes,
+        "redis_connect_func": on_connect,
         # A body that is no UTF-8 must come through, so that the wire format refuses it by name.
         "encoding_errors": "replace",
     }

@@ -16,7 +16,7 @@ from toolkit.model.audit import AuditEntry
 from toolkit.model.jobs import Job, JobFilter
 from toolkit.model.names import JobId, NodeName, ProjectName, VersionName
 from toolkit.model.releases import Release, Rollout, RolloutLock
-from toolkit.store.interfaces_calls import NodeCalls
+from toolkit.store.interfaces_calls import NodeCalls, Redials
 from toolkit.store.interfaces_crawls import Crawls
 from toolkit.store.interfaces_queue import EggStore, JobQueue, NodeRegistry
 
@@ -182,6 +182,10 @@ class Shared(Protocol):
     @property
     def calls(self) -> NodeCalls:
         """Questions to nodes, which they answer without being reached."""
+
+    @property
+    def redials(self) -> Redials:
+        """The places of nodes that change their address now."""
 
 
 class Store(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from toolkit.model.calls import Heard, Question
+from toolkit.model.calls import Heard, Question, RedialPlace
 from toolkit.model.names import NodeName
 
 MAX_PIECE_BYTES = 64_000
@@ -37,11 +37,24 @@ class NodeCalls(Protocol):
 
         """
 
-    def questions(self, node: NodeName) -> Sequence[Question]:
-        """Take the questions that wait for a node; each is given out once. The node's side."""
+    def questions(self, node: NodeName, *, most: int = MAX_WAITING_QUESTIONS) -> Sequence[Question]:
+        """Take the oldest questions that wait for a node; each is given out once. The node's side."""
 
     def answer(self, question: Question, piece: bytes) -> Heard:
         """Append a piece of at most 64 kB; what becomes of it is told."""
 
     def end(self, question: Question, *, refusal: str | None = None) -> None:
         """End the answer, well or with the reason why there is none."""
+
+
+class Redials(Protocol):
+    """Never more than a share of the nodes changes its address at once. A place is free again when its term is over."""
+
+    def begin(self, node: NodeName, *, share: float, term_s: float) -> RedialPlace:
+        """Take a place for at most `term_s`, if fewer than this share of the live nodes has one; one may always.
+
+        The same node again keeps its place, for a new term.
+        """
+
+    def end(self, node: NodeName) -> None:
+        """Give the place back; none is none."""

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, LineName, NodeName, ProjectName, SpiderName, Token, VersionName
-from toolkit.model.nodes import NodeRecord, NodeReport
+from toolkit.model.nodes import NodeRecord, NodeReport, Whereabouts
 from toolkit.model.queue import BeatAnswer, Cap, Claimed, Ending, Held, Line, NothingToClaim
 from toolkit.model.releases import Release
 
@@ -160,6 +160,12 @@ class NodeRegistry(Protocol):
                 that is (a copied folder); nothing was changed, and nothing may be claimed under this name.
 
         """
+
+    def whereabouts(self) -> Whereabouts:
+        """Return this process' own end of its connection; Redis is asked only when a connection is new."""
+
+    def look_anew(self) -> None:
+        """Make new connections from here on, as after a change of address; calls under way end with an error."""
 
     def leave(self, report: NodeReport) -> None:
         """Say goodbye at an orderly stop: no job is left to a node that is gone. Leases stay as they are."""

@@ -39,6 +39,7 @@ of nodes into one slot, so that a script may touch several. Nothing else of a sh
 | `nodes:draining` | hash | node → who drained it, and when (JSON) |
 | `nodes:clashes` | hash | node → who else claimed its name, and when (JSON) |
 | `wake` | channel | `queue`, `releases`, the name of the node that shall look, or `?` and the name: it is asked |
+| `nodes:redials` | sorted set | node that changes its address now → when its place is free again, in milliseconds |
 | `questions:<node>` | list | questions that the node has not taken (JSON); expires with the last of them |
 | `asker:<question>` | string | is there while somebody waits for the answer; expires by itself |
 | `answer:<question>` | list | pieces of the answer that wait for who asked; expires by itself |
@@ -100,6 +101,7 @@ class Keys:
         self.room = f"{self.prefix}nodes:room"
         self.draining = f"{self.prefix}nodes:draining"
         self.clashes = f"{self.prefix}nodes:clashes"
+        self.redials = f"{self.prefix}nodes:redials"
         self.wake = f"{self.prefix}wake"
         self.changes = f"{self.prefix}changes"
         self.offers = f"{self.prefix}offers"

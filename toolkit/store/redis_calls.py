@@ -49,9 +49,9 @@ class RedisCalls:
             with contextlib.suppress(StoreUnreachableError):
                 self._door.ask("DEL", self._keys.asker(question.id), self._keys.answer(question.id))
 
-    def questions(self, node: NodeName) -> Sequence[Question]:
+    def questions(self, node: NodeName, *, most: int = MAX_WAITING_QUESTIONS) -> Sequence[Question]:
         """See `NodeCalls.questions`."""
-        taken = self._door.run("take_questions", keys=[self._keys.questions(node)], args=[])
+        taken = self._door.run("take_questions", keys=[self._keys.questions(node)], args=[most])
         questions = []
         for each in taken:
             # A newer crawlctl's question: who asked it hears that there was no answer.

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from toolkit.model.errors import ConflictError
 from toolkit.model.names import JobId, NodeName, Token
-from toolkit.model.nodes import NodeRecord, NodeReport
+from toolkit.model.nodes import NodeRecord, NodeReport, Whereabouts
 from toolkit.model.queue import BeatAnswer, Held
 from toolkit.store import wire_jobs, wire_nodes
 from toolkit.store.connect import Argument, RedisDoor
@@ -42,14 +42,14 @@ class RedisNodes:
             arguments += [each.job_id, each.token, progress]
         for job_id, token in ended:
             arguments += [job_id, token]
-        more = (keys.nodes, keys.sessions, keys.draining, keys.changes, keys.clashes)
+        more = (keys.nodes, keys.sessions, keys.draining, keys.changes, keys.clashes, keys.questions(report.name))
         verdict, *told = self._door.run("beat", keys=[*keys.queue, *more], args=arguments)
         if verdict == "clash":
             raise ConflictError(
                 f"a node named {report.name} is live already, at {told[0] or 'an unknown address'}",
                 hint="give this one another node_name in its scrapyd.conf, or stop the other",
             )
-        now_ms, is_draining, releases, live, stale, wished, unheard = told
+        now_ms, is_draining, releases, live, stale, wished, unheard, questions = told
         return BeatAnswer(
             now=_moment(int(now_ms)),
             is_draining=bool(is_draining),
@@ -57,10 +57,19 @@ class RedisNodes:
             live_nodes=int(live),
             stale=tuple(map(JobId, stale)),
             unheard=tuple(map(JobId, unheard)),
+            questions=int(questions),
             wishes={
                 JobId(job_id): wire_jobs.read_wish(wish) for job_id, wish in zip(wished[::2], wished[1::2], strict=True)
             },
         )
+
+    def whereabouts(self) -> Whereabouts:
+        """See `NodeRegistry.whereabouts`."""
+        return self._door.whereabouts()
+
+    def look_anew(self) -> None:
+        """See `NodeRegistry.look_anew`."""
+        self._door.forget_connections()
 
     def leave(self, report: NodeReport) -> None:
         """See `NodeRegistry.leave`."""

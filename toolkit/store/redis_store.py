@@ -8,7 +8,7 @@ from toolkit.model.hosts import Secret
 from toolkit.model.names import DEFAULT_CLUSTER
 from toolkit.store.connect import RedisDoor
 from toolkit.store.interfaces import MAX_JOBS
-from toolkit.store.interfaces_calls import NodeCalls
+from toolkit.store.interfaces_calls import NodeCalls, Redials
 from toolkit.store.interfaces_crawls import Crawls
 from toolkit.store.interfaces_queue import EggStore, JobQueue, NodeRegistry
 from toolkit.store.keys import Keys
@@ -19,6 +19,7 @@ from toolkit.store.redis_eggs import RedisEggs
 from toolkit.store.redis_jobs import RedisJobs
 from toolkit.store.redis_nodes import RedisNodes
 from toolkit.store.redis_queue import RedisQueue
+from toolkit.store.redis_redials import RedisRedials
 from toolkit.store.redis_releases import RedisReleases
 
 
@@ -31,6 +32,7 @@ class RedisShared:
         self.eggs: EggStore = RedisEggs(door, keys)
         self.crawls: Crawls = RedisCrawls(door)
         self.calls: NodeCalls = RedisCalls(door, keys)
+        self.redials: Redials = RedisRedials(door, keys)
 
 
 class RedisStore:

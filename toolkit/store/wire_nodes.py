@@ -15,6 +15,7 @@ def write_report(report: NodeReport) -> str:
             "session": report.session,
             "home": report.home,
             "address": report.address,
+            "outside": report.outside,
             "slots": report.slots,
             "running": report.running,
             "lease_s": report.lease_s,
@@ -59,4 +60,5 @@ def read_report(body: str) -> NodeReport:
         behind=fields.maybe_mapping("behind") or {},
         unfit=fields.maybe_text("unfit"),
         started_at=fields.maybe_time("started_at"),
+        outside=fields.maybe_text("outside"),
     )

@@ -1,9 +1,10 @@
 -- Keep a node's report as its sign of life, renew the leases of what it still owns, and tell it what has changed.
--- KEYS: the queue's, then nodes sessions draining releases clashes
+-- KEYS: the queue's, then nodes sessions draining releases clashes questions
 -- ARGV: node, session, home, lease_ms, was_registered ("1" when an earlier beat of this session was answered), report
 --       (JSON), room ("" or running/slots), held, then for each held job: id, token, progress (JSON or ""), then for
 --       each ended one: id, token
--- RETURNS: {"clash", address} | {"ok", now_ms, drain, releases, live nodes, stale ids, ids and wishes, unheard ids}
+-- RETURNS: {"clash", address} | {"ok", now_ms, drain, releases, live nodes, stale ids, ids and wishes, unheard ids,
+--          number of questions that wait}
 -- INCLUDES: queue_rules
 local nodes, sessions, draining, releases, clashes = KEYS[22], KEYS[23], KEYS[24], KEYS[25], KEYS[26]
 local node, session, home, lease_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -58,4 +59,5 @@ for at = 9 + 3 * held, #ARGV, 2 do
   end
 end
 local live = redis.call("ZCOUNT", beats, now_ms - lease_ms, "+inf")
-return { "ok", now_ms, is_draining, tonumber(redis.call("GET", releases) or 0), live, stale, wished, unheard }
+local changes = tonumber(redis.call("GET", releases) or 0)
+return { "ok", now_ms, is_draining, changes, live, stale, wished, unheard, redis.call("LLEN", KEYS[27]) }
