@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from toolkit.cli import completion
+from toolkit.cli.auditing import auditing
 from toolkit.cli.printer import Output
 from toolkit.cli.session import GlobalOptions, Session
 
@@ -60,12 +61,18 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without aski
 
 
 def command(
-    app: typer.Typer, *examples: str, name: str | None = None, panel: str | None = None, passes_on: bool = False
+    app: typer.Typer,
+    *examples: str,
+    name: str | None = None,
+    panel: str | None = None,
+    passes_on: bool = False,
+    audit: str | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a function as a command; its first argument becomes a `Session`, its docstring the help.
 
     `examples` are shown below the help; `panel` is the heading under which the command is listed. With `passes_on` it
-    takes further words as they are.
+    takes further words as they are. `audit` are the words of a command that changes something: it gets an entry in the
+    audit, for which it says by `session.audit` what it is done to.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
@@ -74,9 +81,10 @@ def command(
         @functools.wraps(function)
         def run(*, ctx: typer.Context, inventory: Path | None, output: Output | None, **options: Any) -> None:
             before = ctx.find_object(GlobalOptions) or GlobalOptions()
-            session = Session(GlobalOptions(inventory or before.inventory, output or before.output))
+            session = Session(GlobalOptions(inventory or before.inventory, output or before.output), audit=audit)
             try:
-                function(session, **options)
+                with auditing(session):
+                    function(session, **options)
             except KeyboardInterrupt:
                 # Told here, since the parser would make a silent end of it.
                 raise session.interrupted() from None

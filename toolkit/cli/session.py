@@ -11,12 +11,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toolkit.cli.auditing import AuditNote
 from toolkit.cli.errors import INTERRUPTED, ExitCode, described
 from toolkit.cli.printer import Output, Printer
 from toolkit.model.errors import ConfigurationError, CrawlctlError, InventoryMissingError, ProjectError
 from toolkit.model.hosts import Host
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import typer
 
     from toolkit.cluster.nodes import Nodes
@@ -35,8 +38,9 @@ class GlobalOptions:
 class Session:
     """One command's run."""
 
-    def __init__(self, options: GlobalOptions) -> None:
+    def __init__(self, options: GlobalOptions, *, audit: str | None = None) -> None:
         self.options = options
+        self.audit_note = None if audit is None else AuditNote(audit)
         self.printer = Printer(options.output)
         self._opened: list[Nodes | Store] = []
 
@@ -105,10 +109,27 @@ class Session:
         self._opened.append(nodes)
         return nodes
 
+    def audit(
+        self, subject: str | None = None, *, nodes: Iterable[str] | None = None, detail: str | None = None
+    ) -> None:
+        """Say for the audit what this command changes, as soon as it is known; what is not said again stays.
+
+        Nothing of it may be a secret: name what was chosen, never the words of the command line.
+        """
+        if self.audit_note is not None:
+            self.audit_note.tell(subject=subject, nodes=nodes, detail=detail)
+
+    def audit_nothing(self) -> None:
+        """Say that this command changes nothing after all, as with `--dry-run`."""
+        if self.audit_note is not None:
+            self.audit_note.is_unwanted = True
+
     def failed(self, error: CrawlctlError) -> typer.Exit:
         """Tell of a failure beside a result that is on stdout already; raise what this returns."""
         import typer
 
+        if self.audit_note is not None:
+            self.audit_note.error = error
         code, description = described(error)
         self.printer.error(description, has_result=True)
         return typer.Exit(int(code))
