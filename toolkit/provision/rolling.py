@@ -26,7 +26,7 @@ from toolkit.model.outcomes import Outcome, Outcomes
 from toolkit.model.snapshot import NodeState
 from toolkit.store.interfaces import Store
 
-DRAIN, CHANGE, HEALTH, DONE, NOT_BEGUN = "drain", "change", "health", "done", "not begun"
+DRAIN, CHANGE, HEALTH, FORGET, DONE, NOT_BEGUN = "drain", "change", "health", "forget", "done", "not begun"
 LOOK_EVERY_S = 0.2
 _BATCH = re.compile(r"([1-9][0-9]{0,5})(%?)")
 
@@ -46,16 +46,19 @@ class Changed:
 class Care:
     """How carefully a host's jobs are treated, and how long its node may take to be well again; times in seconds.
 
-    `drain_s` is how long the jobs that run may take to end; without `waits` they are not waited for, since a node with
-    the plug-in finds them again. With `is_forced` the change is made although they have not ended. `ends_up` says that
-    the node shall run afterwards.
+    `drain_s` is how long the jobs that run may take to end; where they `survive` the change, because a node with the
+    plug-in finds them again, only those of stock nodes are waited for. With `is_forced` the change is made although
+    they have not ended. `ends_up` says that the node shall run afterwards, `resumes` that it shall take jobs then
+    whoever had drained it, `forgets` that the cluster shall not know it any more.
     """
 
-    waits: bool = True
+    survive: bool = False
     drain_s: float = 1800.0
     health_s: float = 60.0
     is_forced: bool = False
     ends_up: bool = True
+    resumes: bool = False
+    forgets: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ def roll(
         InterruptedRollError: Ctrl-C; no further host was begun.
 
     """
-    stop = threading.Event()
+    stop, cluster = threading.Event(), _Cluster(store, nodes, who)
     found: dict[NodeName, Rolled] = {}
 
     def heard(outcome: Outcome[Rolled]) -> None:
@@ -127,7 +130,7 @@ def roll(
 
     for first in range(0, len(hosts), batch):
         some = hosts[first : first + batch]
-        turns = [_Turn(host, care, _Cluster(store, nodes, who), stop, on_step) for host in some]
+        turns = [_Turn(host, care, cluster, stop, on_step) for host in some]
         try:
             fan_out(turns, lambda turn: turn.take(change), on_done=heard, finish_begun=True, on_stop=stop.set)
         except InterruptedFanOutError as interrupted:
@@ -147,13 +150,24 @@ def _rolled(outcome: Outcome[Rolled]) -> Rolled:
     return outcome.value or Rolled(outcome.node, NOT_BEGUN, error=outcome.error)
 
 
-@dataclass(frozen=True, slots=True)
 class _Cluster:
     """Where the nodes are known, how they are asked, and who drains them."""
 
-    store: Store
-    nodes: Nodes
-    who: str
+    def __init__(self, store: Store, nodes: Nodes, who: str) -> None:
+        self.store = store
+        self.nodes = nodes
+        self.who = who
+        self._lock = threading.Lock()
+        self._read_at: float | None = None
+        self._records: dict[NodeName, NodeRecord] = {}
+
+    def record(self, name: NodeName) -> NodeRecord | None:
+        """Return what the registry tells of a node; it is read once a moment, however many ask."""
+        with self._lock:
+            if self._read_at is None or time.monotonic() - self._read_at >= LOOK_EVERY_S / 2:
+                self._records = {record.name: record for record in registered(self.store)}
+                self._read_at = time.monotonic()
+            return self._records.get(name)
 
 
 class _Turn:
@@ -163,7 +177,7 @@ class _Turn:
         self.name = host.name
         self._host = host
         self._care = care
-        self._store, self._nodes, self._who = at.store, at.nodes, at.who
+        self._store, self._nodes, self._who, self._record_of = at.store, at.nodes, at.who, at.record
         self._stop = stop
         self._on_step = on_step
         self._step = NOT_BEGUN
@@ -190,9 +204,28 @@ class _Turn:
         if self._care.ends_up:
             self._enter(HEALTH)
             self._see_healthy(before, is_new=done.is_restarted)
-            if self._is_drained_by_us and self._store.shared is not None:
-                self._store.shared.nodes.resume([self.name])
+            if self._is_drained_by_us or self._care.resumes:
+                self._resume()
+        if self._care.forgets:
+            self._enter(FORGET)
+            self._forget(before)
         return done.note
+
+    def _resume(self) -> None:
+        if self._store.shared is not None:
+            self._store.shared.nodes.resume([self.name])
+        self._is_drained_by_us = False
+
+    def _forget(self, before: NodeRecord | None) -> None:
+        """Drop the node from the registry once it is silent; its name may be given again."""
+        if before is None or self._store.shared is None:
+            return
+        nodes = self._store.shared.nodes
+        patience_s = before.report.lease_s + self._care.health_s
+        if self._wait(
+            lambda: self._record() is not None and not nodes.forget([self.name]), within_s=patience_s, is_patient=True
+        ):
+            raise NodesFailedError(f"{self.name} still gives signs of life", hint=f"crawlctl nodes forget {self.name}")
 
     def _empty(self, before: NodeRecord) -> None:
         """Let the node take nothing more, and wait for what runs; undone when nothing may be changed."""
@@ -201,14 +234,13 @@ class _Turn:
         if not before.is_draining:
             self._store.shared.nodes.drain([self.name], who=self._who)
             self._is_drained_by_us = True
-        if not self._care.waits:
+        if self._care.survive:
             return
         since = self._store.now()
         left = self._wait(lambda: self._busy(since), within_s=self._care.drain_s)
         if left and not (self._care.is_forced and not self._stop.is_set()):
             if self._is_drained_by_us:
-                self._store.shared.nodes.resume([self.name])
-                self._is_drained_by_us = False
+                self._resume()
             raise self._not_empty(left)
 
     def _busy(self, since: datetime) -> int:
@@ -219,7 +251,7 @@ class _Turn:
 
     def _wait_for_stock_jobs(self) -> None:
         """Wait for the jobs of a stock node, which would end with it; one that does not answer has none to spare."""
-        if not self._care.waits or self.name not in self._nodes:
+        if self.name not in self._nodes:
             return
         left = self._wait(self._stock_jobs, within_s=self._care.drain_s)
         if left and not (self._care.is_forced and not self._stop.is_set()):
@@ -271,7 +303,7 @@ class _Turn:
                 self._stop.wait(LOOK_EVERY_S)
 
     def _record(self) -> NodeRecord | None:
-        return next((record for record in registered(self._store) if record.name == self.name), None)
+        return self._record_of(self.name)
 
     def _enter(self, step: str) -> None:
         self._step = step
