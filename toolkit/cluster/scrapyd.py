@@ -124,8 +124,8 @@ class ScrapydNode(ScrapydAPI):  # type: ignore[misc] # the library carries no ty
     ) -> int:
         """Store an egg and return how many spiders the node found in it.
 
-        A plug-in node holds the egg against the `digest`, and its release against the `signature`. A refusal of a stock one does not mean that nothing was
-        stored: Scrapyd 1.6 keeps an egg that it could not list.
+        A plug-in node holds the egg against the `digest`, and its release against the `signature`. A refusal of a stock
+        one does not mean that nothing was stored: Scrapyd 1.6 keeps an egg that it could not list.
         """
         if digest is None:
             return self._shaped("addversion", lambda: int(self.add_version(project, version, egg)))

@@ -20,6 +20,8 @@ from toolkit.node.heartbeat import Heartbeat
 from toolkit.node.installer import installing
 from toolkit.node.membership import membership
 from toolkit.node.requests import bound_requests
+from toolkit.node.shelf import shelf
+from toolkit.node.tls import NodeTls, serve_tls
 
 if TYPE_CHECKING:
     from scrapyd.config import Config
@@ -57,17 +59,21 @@ def application(config: Config) -> Any:
     """Return Scrapyd's application with the node's services in it. Redis need not be there yet.
 
     Raises:
-        ConfigError: no Redis is named, an option is wrong, a component is missing, or another Scrapyd lives in the
-            node's folder. Scrapyd ends with its one line.
+        ConfigError: no Redis is named, an option is wrong, a component is missing, another Scrapyd lives in the
+            node's folder, or the files of keys and certificates cannot be used. Scrapyd ends with its one line.
 
     """
     try:
         _check_components(config)
         member = membership(config)
+        shelf(config).trust.check_start()
+        tls = None if member.settings.tls is None else NodeTls(*member.settings.tls)
         _ = member.home, member.redis_file
     except ConfigurationError as error:
         raise ConfigError(f"scrapyd.conf: {error.message}") from error
     app = scrapyd.app.application(config)
+    if tls is not None:
+        serve_tls(app, tls)
     bound_requests(app, node_name=member.settings.name, max_egg_bytes=member.settings.max_egg_mb * MB)
     services: Any = IServiceCollection(app)
     poller = app.getComponent(IPoller)

@@ -98,6 +98,12 @@ class Catalogue:
                     return proof
         return None
 
+    def known_digest(self, project: str, version: str, *, file: EggFile) -> str | None:
+        """Return the digest of an egg's file, without reading it, if it was proven with this stamp."""
+        key = (ProjectName(project), VersionName(version))
+        proof = self._proofs.get(key) or self._remembered.get(key)
+        return None if proof is None or proof.file != file else proof.digest
+
     def confirm(self, project: str, version: str, *, file: EggFile, surroundings: Surroundings) -> bool:
         """Let a remembered proof count again if its egg's file is untouched and the surroundings are the same."""
         key = (ProjectName(project), VersionName(version))

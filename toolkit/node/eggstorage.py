@@ -29,6 +29,10 @@ from toolkit.model.names import ProjectName, VersionName
 STAGED_PREFIX = "__staged__"
 """What the version of an egg that is not proven yet begins with."""
 
+SIGNATURE_SUFFIX = ".sig"
+"""What the name of the file has more that proves who released an egg; Scrapyd looks at nothing but *.egg."""
+
+MAX_SIGNATURE_CHARS = 4096
 _PIECE_BYTES = 1 << 20
 _TRIES = 5
 _NOT_IN_A_FILE_NAME = re.compile(r"[^A-Za-z0-9_-]")
@@ -89,6 +93,7 @@ class ProvenEggStorage(FilesystemEggStorage):  # type: ignore[misc]  # Scrapyd i
             self.path(project, version).unlink()
         except FileNotFoundError as error:
             raise EggNotFoundError from error
+        self.keep_signature(project, version, None)
         # Scrapyd removes the folder here with all that is in it, and so would an egg that is being staged.
         with contextlib.suppress(OSError):
             self.path(project, version).parent.rmdir()
@@ -161,11 +166,7 @@ class ProvenEggStorage(FilesystemEggStorage):  # type: ignore[misc]  # Scrapyd i
 
     def file(self, project: str, version: str) -> EggFile | None:
         """Return the stamp of an egg, or `None` when there is none."""
-        try:
-            found = self.path(project, version).stat()
-        except OSError:
-            return None
-        return EggFile(found.st_size, found.st_mtime_ns)
+        return _stamp(self.path(project, version))
 
     def digest(self, project: str, version: str) -> str | None:
         """Return the SHA-256 of an egg in hex, or `None` when there is none. Reads the file: not for the reactor."""
@@ -174,6 +175,40 @@ class ProvenEggStorage(FilesystemEggStorage):  # type: ignore[misc]  # Scrapyd i
                 return hashlib.file_digest(egg, "sha256").hexdigest()
         except OSError:
             return None
+
+    def signature(self, project: str, version: str) -> str | None:
+        """Return the signature that lies beside an egg; whether it is a good one is not asked."""
+        try:
+            with self._signature_path(project, version).open(encoding="utf-8") as file:
+                return file.read(MAX_SIGNATURE_CHARS + 1) or None
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    def signature_file(self, project: str, version: str) -> EggFile | None:
+        """Return the stamp of an egg's signature, or `None` when there is none."""
+        return _stamp(self._signature_path(project, version))
+
+    def keep_signature(self, project: str, version: str, signature: str | None) -> None:
+        """Lay a signature beside an egg, in one step; `None` takes away what lies there.
+
+        Raises:
+            OSError: it could not be written; what lay there is as it was.
+
+        """
+        path = self._signature_path(project, version)
+        if signature is None:
+            path.unlink(missing_ok=True)
+            return
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        try:
+            draft.write_text(f"{signature}\n", encoding="utf-8")
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _signature_path(self, project: str, version: str) -> Path:
+        egg = self.path(project, version)
+        return egg.with_name(egg.name + SIGNATURE_SUFFIX)
 
     def _get_path(self, project: str, *trusted: str) -> str:
         # Scrapyd takes "." for a name inside the folder, and would remove all projects with it.
@@ -184,6 +219,14 @@ class ProvenEggStorage(FilesystemEggStorage):  # type: ignore[misc]  # Scrapyd i
     def _has_only_staged(self, project: str) -> bool:
         names = [path.name for path in Path(self._get_path(project)).glob("*.egg")]
         return bool(names) and all(is_staged(name) for name in names)
+
+
+def _stamp(path: Path) -> EggFile | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return EggFile(found.st_size, found.st_mtime_ns)
 
 
 def held_as(version: str) -> VersionName:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from scrapyd.exceptions import ScrapydError
 from twisted.logger import Logger
 
-from toolkit.model.errors import CrawlctlError, EggError, StoreUnreachableError, StoreUnreadableError
+from toolkit.model.errors import CrawlctlError, EggError, StoreUnreachableError, StoreUnreadableError, UntrustedError
 from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.releases import Release
 from toolkit.node.catalogue import Key, Surroundings
@@ -103,12 +103,12 @@ class Installer:
         self._shelf.tidy()
         held = frozenset(self._shelf.eggs.held())
         for key in held:
-            file = self._shelf.eggs.file(*key)
-            if self._patience.is_due(key, file):
+            stamp = self._shelf.stamp(*key)
+            if self._patience.is_due(key, stamp):
                 try:
                     changed |= self._shelf.prove_held(*key, surroundings)
-                except (EggError, OSError) as error:
-                    self._failed(key, file, error)
+                except (EggError, UntrustedError, OSError) as error:
+                    self._failed(key, stamp, error)
                     changed = True
         for project, versions in self._shelf.catalogue.versions().items():
             for version in versions:
@@ -120,28 +120,42 @@ class Installer:
         project, version = key
         proof = self._shelf.catalogue.proof(project, version)
         if proof is not None and proof.digest == release.digest:
+            self._shelf.countersign(*key, release.digest, release.signature)
             return False
-        if not self._patience.is_due(key, release.digest):
+        what = (release.digest, release.signature, self._shelf.trust.stamp)
+        if not self._patience.is_due(key, what):
             return False
         held = self._shelf.held_digest(project, version)
         if proof is None and held == release.digest:
-            return False  # The survey has tried these very bytes.
+            return self._countersign(key, release)  # Else the survey has tried these very bytes.
         try:
             self._fetch(store, key, release, held)
         except StoreUnreadableError as error:
-            self._failed(key, release.digest, error)
+            self._failed(key, what, error)
         except StoreUnreachableError:
             raise
         except (CrawlctlError, ScrapydError, OSError) as error:
-            self._failed(key, release.digest, error)
+            self._failed(key, what, error)
         return True
 
+    def _countersign(self, key: Key, release: Release) -> bool:
+        """Look again at what lies here unproven, if the cluster knows a signature for it that this node trusts."""
+        if not self._shelf.countersign(*key, release.digest, release.signature):
+            return False
+        try:
+            return self._shelf.prove_held(*key, Surroundings.now())
+        except (EggError, UntrustedError, OSError) as error:
+            self._failed(key, self._shelf.stamp(*key), error)
+            return True
+
     def _fetch(self, store: Store, key: Key, release: Release, held: str | None) -> None:
+        self._shelf.trust.require(*key, release.digest, release.signature)
         content = shared_of(store).eggs.fetch(release.digest, max_bytes=self._shelf.max_egg_bytes)
         if content is None:
             raise EggError(_NOT_KEPT)
         with self._shelf.staged(key[0], io.BytesIO(content), digest=release.digest) as staged:
-            self._shelf.publish(staged, key[1], self._shelf.prove(staged), replaces=held)
+            proof = self._shelf.prove(staged)
+            self._shelf.publish(staged, key[1], proof, replaces=held, signature=release.signature)
         _log.info("Installed {project} {version} from the store", project=key[0], version=key[1])
 
     def _failed(self, key: Key, what: object, error: Exception) -> None:

@@ -77,13 +77,14 @@ class Membership:
 
     @cached_property
     def redis_file(self) -> Path:
-        """The file from which a spider learns the URL of the cluster's Redis: that of the node, or one of its folder.
+        """The file from which a spider learns the URL of the cluster's Redis: its own, the node's, or one made of that.
 
         Raises:
             ConfigurationError: the folder cannot be written.
 
         """
-        return self.settings.redis_file or self.home.keep_redis(self.settings.redis)
+        settings = self.settings
+        return settings.spider_redis_file or settings.redis_file or self.home.keep_redis(settings.redis)
 
     @cached_property
     def catalogue(self) -> Catalogue:

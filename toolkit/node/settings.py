@@ -33,12 +33,16 @@ _NO_REDIS = f"this node has no Redis: set the environment variable {REDIS_VARIAB
 class NodeSettings:
     """All that the plug-in goes by; folders are absolute. `slots` is how many jobs run at once (Scrapyd's max_proc).
 
-    `redis_file` is the file that `redis` was read from, if it was.
+    `redis_file` is the file that `redis` was read from, if it was; `spider_redis_file` the spiders' own. `tls` are the
+    files of certificate and key.
     """
 
     name: NodeName
     redis: Secret
     redis_file: Path | None
+    spider_redis_file: Path | None
+    trusted_keys: Path | None
+    tls: tuple[Path, Path] | None
     cluster: str
     lease_s: float
     slots: int
@@ -69,6 +73,9 @@ class NodeSettings:
             name=NodeName(config.get("node_name", socket.gethostname())),
             redis=_redis(own, environ),
             redis_file=_redis_file(own, environ),
+            spider_redis_file=_spider_redis_file(own),
+            trusted_keys=_path(own["trusted_keys"]),
+            tls=_tls(own),
             cluster=own["cluster"],
             lease_s=float(own["lease_s"]),
             slots=_slots(config),
@@ -119,14 +126,37 @@ def _redis_file(own: Mapping[str, Any], environ: Mapping[str, str]) -> Path | No
     return None if environ.get(REDIS_VARIABLE) or not file else Path(file).absolute()
 
 
-def _one_line(path: Path) -> str:
+def _spider_redis_file(own: Mapping[str, Any]) -> Path | None:
+    """Return the file for the spiders, once its URL was seen to be one: a spider would only stumble over it."""
+    path = _path(own["spider_redis_file"])
+    if path is not None:
+        url = parse_value(options.option(Scope.NODE, "redis"), _one_line(path, "spider_redis_file"))
+        if isinstance(url, Secret):
+            parse_address(url)
+    return path
+
+
+def _tls(own: Mapping[str, Any]) -> tuple[Path, Path] | None:
+    cert, key = _path(own["tls_cert"]), _path(own["tls_key"])
+    if cert is None and key is None:
+        return None
+    if cert is None or key is None:
+        raise ConfigurationError(f"[{SECTION}] names one of tls_cert and tls_key: TLS needs both")
+    return cert, key
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text).absolute() if text else None
+
+
+def _one_line(path: Path, option: str = "redis_file") -> str:
     try:
         text = path.read_text(encoding="utf-8").strip()
         mode = path.stat().st_mode
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"redis_file {path} cannot be read: {error}") from error
+        raise ConfigurationError(f"{option} {path} cannot be read: {error}") from error
     if mode & (stat.S_IROTH | stat.S_IWOTH):
-        raise ConfigurationError(f"redis_file {path} can be read by everybody on this machine: chmod 600 {path}")
+        raise ConfigurationError(f"{option} {path} can be read by everybody on this machine: chmod 600 {path}")
     return text
 
 

@@ -22,7 +22,7 @@ from scrapyd.webservice import spider_list
 from twisted.internet.threads import deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 
-from toolkit.model.errors import ConflictError, EggError
+from toolkit.model.errors import ConflictError, EggError, UntrustedError
 from toolkit.model.names import ProjectName, VersionName
 from toolkit.node.archive import UNPACKED_FACTOR, check_archive
 from toolkit.node.catalogue import Catalogue, Proof, Surroundings, with_file
@@ -30,6 +30,7 @@ from toolkit.node.eggstorage import ProvenEggStorage, held_as
 from toolkit.node.listing import SpiderLister
 from toolkit.node.membership import membership
 from toolkit.node.reactor import reactor
+from toolkit.node.trusting import Trust
 
 if TYPE_CHECKING:
     from scrapyd.config import Config
@@ -59,11 +60,18 @@ class Shelf:
     """This node's eggs and what is proven of them."""
 
     def __init__(
-        self, *, eggs: ProvenEggStorage, catalogue: Catalogue, lister: SpiderLister, max_egg_bytes: int
+        self,
+        *,
+        eggs: ProvenEggStorage,
+        catalogue: Catalogue,
+        lister: SpiderLister,
+        max_egg_bytes: int,
+        trust: Trust | None = None,
     ) -> None:
         self.eggs = eggs
         self.catalogue = catalogue
         self.max_egg_bytes = max_egg_bytes
+        self.trust = trust or Trust(None)
         self._lister = lister
         self._lock = threading.Lock()
 
@@ -113,17 +121,33 @@ class Shelf:
         spiders = self._lister.spiders(staged.project, staged.path.stem)
         return Proof(staged.digest, spiders, surroundings, datetime.now(UTC))
 
-    def publish(self, staged: StagedEgg, version: VersionName, proof: Proof, *, replaces: str | None) -> None:
+    def publish(
+        self,
+        staged: StagedEgg,
+        version: VersionName,
+        proof: Proof,
+        *,
+        replaces: str | None,
+        signature: str | None = None,
+    ) -> None:
         """Let a proven egg be this version; `replaces` is the digest of what lay there when that was last looked at.
 
+        The signature is laid beside it; without one, what lay beside other bytes is taken away.
+
         Raises:
+            UntrustedError: these bytes may not be used under this name; the version is as it was.
             ConflictError: somebody else has published another egg under this version meanwhile; it stays.
             OSError: it could not be written; the version is as it was.
 
         """
         with self._lock:
-            if self.held_digest(staged.project, version) not in {replaces, staged.digest}:
+            held = self.held_digest(staged.project, version)
+            if held not in {replaces, staged.digest}:
                 raise ConflictError(f"somebody else has just uploaded {staged.project} {version} with other bytes")
+            # Again, since a key may have been revoked while the spiders were listed.
+            self.trust.require(staged.project, version, staged.digest, signature)
+            if signature is not None or held != staged.digest:
+                self.eggs.keep_signature(staged.project, version, signature)
             self.eggs.publish(staged.path, staged.project, version)
             self._note(staged.project, version, proof)
 
@@ -132,18 +156,23 @@ class Shelf:
 
         Raises:
             EggError: the egg cannot be listed, or is none; it stays where it is, and does not count as held.
+            UntrustedError: no trusted key has signed it, so its code was not loaded; else the same.
 
         """
         file = self.eggs.file(project, version)
         if file is None:
             self.catalogue.drop(project, version)
             return True
+        digest = self.catalogue.known_digest(project, version, file=file)
+        if self.trust.is_wanted:
+            digest = digest or self.eggs.digest(project, version) or ""
+            self.trust.require(project, version, digest, self.eggs.signature(project, version))
         is_proven = self.catalogue.proof(project, version) is not None
         if self.catalogue.confirm(project, version, file=file, surroundings=surroundings):
             self._tell_scrapyd(project, version)
             return not is_proven
         path = self.eggs.path(project, version)
-        digest = self.eggs.digest(project, version) or ""
+        digest = digest or self.eggs.digest(project, version) or ""
         proof = self.catalogue.remembered(project, digest=digest, surroundings=surroundings)
         if proof is None:
             self.catalogue.suspend(project, version, "its spiders are being listed")
@@ -151,6 +180,28 @@ class Shelf:
             spiders = self._lister.spiders(project, version)
             proof = Proof(digest, spiders, surroundings, datetime.now(UTC))
         self._note(project, version, with_file(proof, file))
+        return True
+
+    def stamp(self, project: ProjectName, version: VersionName) -> object:
+        """Return what changes when a version that could not be proven should be looked at again."""
+        eggs = self.eggs
+        return eggs.file(project, version), eggs.signature_file(project, version), self.trust.stamp
+
+    def countersign(self, project: ProjectName, version: VersionName, digest: str, signature: str | None) -> bool:
+        """Keep the signature that the cluster knows for bytes that are held; return whether it is news.
+
+        One that this node does not trust does not take the place of one that it does.
+        """
+        if signature is None or (self.eggs.signature(project, version) or "").strip() == signature.strip():
+            return False
+        with self._lock:
+            if self.held_digest(project, version) != digest:
+                return False
+            try:
+                self.trust.require(project, version, digest, signature)
+            except UntrustedError:
+                return False
+            self.eggs.keep_signature(project, version, signature)
         return True
 
     def tidy(self) -> None:
@@ -226,6 +277,7 @@ def shelf(config: Config) -> Shelf:
             catalogue=node.catalogue,
             lister=SpiderLister(runner=settings.runner, timeout_s=settings.listing_timeout_s),
             max_egg_bytes=settings.max_egg_mb * 1_000_000,
+            trust=Trust(settings.trusted_keys),
         )
     return known
 

@@ -13,7 +13,7 @@ from scrapyd.webservice import param
 from toolkit.model.errors import ConflictError, EggError, StoreUnreachableError
 from toolkit.model.names import ProjectName, VersionName
 from toolkit.node.catalogue import Proof
-from toolkit.node.eggstorage import held_as, is_staged
+from toolkit.node.eggstorage import MAX_SIGNATURE_CHARS, held_as, is_staged
 from toolkit.node.forms import FormError, Part
 from toolkit.node.requests import BoundedRequest
 from toolkit.node.shelf import StagedEgg
@@ -33,7 +33,8 @@ class AddVersion(Endpoint):
     """`addversion.json`: ok means that the egg is here, whole, and that its spiders were listed from it.
 
     Otherwise nothing is left of it, and a version of that name is as it was. The SHA-256 of the egg, in hex, may come
-    along as the field `digest` or the header `X-Egg-Digest`. Bytes that were proven before are not listed again.
+    along as the field `digest` or the header `X-Egg-Digest`. Bytes that were proven before are not listed again. Where
+    this node trusts certain keys, the field `signature` must be by one of them, or the egg is not even loaded.
     """
 
     async def render_POST(self, txrequest: Any) -> dict[str, Any]:  # noqa: N802 - Twisted's name
@@ -50,24 +51,26 @@ class AddVersion(Endpoint):
     @param("version")  # type: ignore[untyped-decorator]
     @param("egg", type=as_content)  # type: ignore[untyped-decorator]
     @param("digest", required=False)  # type: ignore[untyped-decorator]
+    @param("signature", required=False)  # type: ignore[untyped-decorator]
     async def _add(
-        self, txrequest: Any, project: str, version: str, egg: BinaryIO, digest: str | None
+        self, txrequest: Any, *, project: str, version: str, egg: BinaryIO, digest: str | None, signature: str | None
     ) -> dict[str, Any]:
         digest = digest or txrequest.getHeader(DIGEST_HEADER)
         with egg:
-            _check(project, version, digest)
+            _check(project, version, digest, signature)
             name = ProjectName(project)
             staged = await self.shelf.call(lambda: self.shelf.stage(name, egg, digest=digest))
         try:
-            proof = await self._publish(staged, held_as(version))
+            proof = await self._publish(staged, held_as(version), signature or None)
         finally:
             await self.shelf.call(lambda: self.shelf.discard(staged))
         self.root.update_projects()
         self.node.wake()
         return {"project": project, "version": version, "spiders": len(proof.spiders)}
 
-    async def _publish(self, staged: StagedEgg, version: VersionName) -> Proof:
+    async def _publish(self, staged: StagedEgg, version: VersionName, signature: str | None) -> Proof:
         its = self.shelf
+        its.trust.require(staged.project, version, staged.digest, signature)
         held = await its.call(lambda: its.held_digest(staged.project, version))
         if held != staged.digest:
             await self._refuse_change(staged, version, held)
@@ -76,7 +79,7 @@ class AddVersion(Endpoint):
         except EggError as error:
             # Scrapyd's own name for it, with which its clients' users are familiar.
             raise RunnerError(error.message) from error
-        await its.call(lambda: its.publish(staged, version, proof, replaces=held))
+        await its.call(lambda: its.publish(staged, version, proof, replaces=held, signature=signature))
         return proof
 
     async def _refuse_change(self, staged: StagedEgg, version: VersionName, held: str | None) -> None:
@@ -159,11 +162,13 @@ class DeleteVersion(DeleteProject):
         return await self.drop(project, version)
 
 
-def _check(project: str, version: str, digest: str | None) -> None:
+def _check(project: str, version: str, digest: str | None, signature: str | None) -> None:
     if not project:
         raise said("project is invalid: it is empty")
     if not version or is_staged(version):
         raise said(f"version is invalid: {version!r} is no name for one")
+    if signature is not None and len(signature) > MAX_SIGNATURE_CHARS:
+        raise said(f"signature is invalid: it is longer than {MAX_SIGNATURE_CHARS} characters")
     if digest is not None and not _DIGEST.fullmatch(digest):
         raise said("digest is invalid: the SHA-256 of the egg in 64 hex digits is expected")
 
