@@ -140,6 +140,8 @@ class SshServer:
             "PasswordAuthentication no",
             "KbdInteractiveAuthentication no",
             "PidFile none",
+            # Keeps bash from reading this machine's ~/.bashrc, whatever that does.
+            "SetEnv SHLVL=2",
             "MaxStartups 200",
             "AllowTcpForwarding yes",
             "Subsystem sftp internal-sftp",

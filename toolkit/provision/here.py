@@ -12,6 +12,7 @@ import time
 from typing import IO
 
 from toolkit.model.errors import HostRefusedError, HostUnreachableError
+from toolkit.model.hosts import Host
 from toolkit.provision.by_shell import CHUNK_BYTES, ByShell, Call, Ended, Feed
 from toolkit.provision.scripts import IN_ENGLISH
 
@@ -21,8 +22,14 @@ TERM_GRACE_S = 2.0
 class Here(ByShell):
     """Keeps the protocol `Remote` for this very machine; there is no connection that could break."""
 
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self._running: set[subprocess.Popen[bytes]] = set()
+
     def close(self) -> None:
-        """Nothing is open."""
+        """End what still runs."""
+        for process in list(self._running):
+            _end_group(process)
 
     def _ended(self, call: Call) -> Ended:
         try:
@@ -35,6 +42,7 @@ class Here(ByShell):
             )
         except OSError as error:
             raise HostRefusedError(self.host.name, call.doing, str(error)) from error
+        self._running.add(process)
         feeder = threading.Thread(target=_feed, args=(process, call), daemon=True)
         feeder.start()
         try:
@@ -42,6 +50,7 @@ class Here(ByShell):
             exit_code = process.wait()
         finally:
             _end(process)
+            self._running.discard(process)
         # As `sh` has it: a signal's number above 128.
         return Ended(exit_code if exit_code >= 0 else 128 - exit_code, bytes(kept[0]), bytes(kept[1]))
 
@@ -51,9 +60,9 @@ class Here(ByShell):
         takes = (call.on_out or kept[0].extend, call.on_err or kept[1].extend)
         ends_at = None if call.timeout_s is None else time.monotonic() + call.timeout_s
         with selectors.DefaultSelector() as selector:
-            for at, stream in enumerate((process.stdout, process.stderr)):
-                assert stream is not None
-                selector.register(stream, selectors.EVENT_READ, takes[at])
+            for stream, take in zip((process.stdout, process.stderr), takes, strict=True):
+                if stream is not None:
+                    selector.register(stream, selectors.EVENT_READ, take)
             while selector.get_map():
                 ready = selector.select(0.1)
                 for key, _ in ready:
@@ -71,7 +80,8 @@ class Here(ByShell):
 def _feed(process: subprocess.Popen[bytes], call: Call) -> None:
     """Write what goes in; without a feed the pipe stays open until the process ends."""
     pipe = process.stdin
-    assert pipe is not None
+    if pipe is None:
+        return
     # A command that does not read to the end is none of our business.
     with contextlib.suppress(BrokenPipeError, ValueError):
         pipe.write(call.first)
@@ -94,17 +104,20 @@ def _write_all(pipe: IO[bytes], feed: Feed) -> None:
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End the process' group if it is still there, and let go of its pipes."""
     if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGTERM)
-        with contextlib.suppress(BrokenPipeError):
-            if process.stdin is not None:
-                process.stdin.close()  # what runs through sudo is watched over this
-        try:
-            process.wait(TERM_GRACE_S)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+        _end_group(process)
     for stream in (process.stdin, process.stdout, process.stderr):
         with contextlib.suppress(OSError):
             if stream is not None:
                 stream.close()
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(BrokenPipeError, ValueError):
+        if process.stdin is not None:
+            process.stdin.close()  # what runs through sudo is watched over this, and not ours to signal
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(TERM_GRACE_S)
+            return

@@ -1,4 +1,4 @@
-"""Host keys: what known_hosts files say, and whether a key that a host shows is the one that is known. Pure but reading.
+"""Host keys: what known_hosts files say, and whether a key that a host shows is the one that is known.
 
 Nothing here can be told to take any key: a key is known, or it is not, or it is another one.
 """

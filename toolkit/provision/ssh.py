@@ -14,9 +14,9 @@ from paramiko import Channel, ChannelException, SSHException, Transport
 from toolkit.model.errors import HostRefusedError, HostUnreachableError
 from toolkit.model.hosts import Host
 from toolkit.provision import scripts
-from toolkit.provision.by_shell import CHUNK_BYTES, ByShell, Call, Ended
+from toolkit.provision.by_shell import CHUNK_BYTES, ByShell, Call, Ended, Feed
 from toolkit.provision.routes import Route
-from toolkit.provision.ssh_connection import SILENT_S, Connector
+from toolkit.provision.ssh_connection import CONNECT, SILENT_S, Connector
 
 LOOK_AFTER_S = 10.0
 """After so long without a byte, the host is asked whether it is still there."""
@@ -55,11 +55,13 @@ class Ssh(ByShell):
                 channel.close()
 
     def _transport(self) -> Transport:
-        """Return the connection's transport, opened if there is none or it broke."""
+        """Return the connection's transport, opened if there is none or it broke, but not after `close`."""
         with self._opening:
-            if self._connection is None or not self._connection.is_connected:
-                self._is_closed = False
+            if not self._is_closed and (self._connection is None or not self._connection.is_connected):
                 self._connection = self._connector.open(self.host.name, self._route())
+            if self._is_closed or self._connection is None:
+                self.close()  # it came while we connected
+                raise HostUnreachableError(self.host.name, CONNECT, "the connection was ended")
             return self._connection.transport
 
     @contextlib.contextmanager
@@ -116,7 +118,7 @@ class _Running:
         return Ended(exit_code, bytes(self._kept[0]), bytes(self._kept[1]))
 
     def _is_over(self) -> bool:
-        """It ended and all that it wrote is here; what it left behind in the background may hold its outputs."""
+        """Tell whether it ended and all that it wrote is here; what it left behind may hold its outputs open."""
         channel = self._channel
         if channel.recv_ready() or channel.recv_stderr_ready():
             return False
@@ -152,8 +154,7 @@ class _Running:
         threading.Thread(target=self._feed, daemon=True).start()
 
     def _feed(self) -> None:
-        feed = self._call.feed
-        assert feed is not None
+        feed = self._call.feed or Feed.of(b"")
         # Where it does not read to the end, its exit code says why.
         with contextlib.suppress(SSHException, OSError, EOFError):
             self._channel.sendall(self._call.first)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,7 @@ SILENT_S = 20.0
 KEEPALIVE_S = 5
 
 
-class _KeyError(SSHException):
+class _KeyError(SSHException):  # type: ignore[misc]  # paramiko has no types
     """A server's key is not taken; becomes a `HostKeyError` once it is known which host it is about."""
 
     def __init__(self, why: str, hint: str) -> None:
@@ -37,7 +37,7 @@ class _KeyError(SSHException):
 
 
 @dataclass
-class _CheckedKey(paramiko.MissingHostKeyPolicy):
+class _CheckedKey(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
     """Decides about the key of one server; paramiko knows none by itself, so it asks here each time."""
 
     hop: Hop
@@ -159,7 +159,9 @@ class Connector:
 
 def _transport(sock: socket.socket, known: list[Entry], **more: object) -> Transport:
     """Return a transport that asks for the kind of key that we know, and ends when the network has swallowed it."""
+    # A jump's channel and a ProxyCommand are no sockets, and not every system has the second option.
     with contextlib.suppress(AttributeError, OSError):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(SILENT_S * 1000))
     transport = Transport(sock, **more)
     options = transport.get_security_options()
@@ -182,6 +184,3 @@ def _why(error: BaseException, hop: Hop) -> str:
     if isinstance(error, OSError):
         return f"{hop.address}:{hop.port}: {error.strerror or error}"
     return f"{hop.address}:{hop.port}: {error}"
-
-
-OnKey = Callable[[str], None]

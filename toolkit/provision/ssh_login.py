@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,12 +11,13 @@ import paramiko
 from paramiko import PKey, SSHException, Transport
 from paramiko.agent import Agent, AgentKey
 
+from toolkit.provision.known_hosts import parse_key
 from toolkit.provision.routes import Hop
 
 _OWN_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
 
-class NotLetInError(SSHException):
+class NotLetInError(SSHException):  # type: ignore[misc]  # paramiko has no types
     """The server took nothing that we have; the message says what was tried."""
 
     def __init__(self, why: str, hint: str | None = None) -> None:
@@ -151,14 +151,7 @@ class Login:
 def _public_half(path: str) -> bytes:
     """Return the public key beside a private one, or nothing."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        from toolkit.provision.known_hosts import parse_key
-
         text = Path(path if path.endswith(".pub") else f"{path}.pub").read_text(encoding="utf-8")
         if (key := parse_key(text)) is not None:
             return key.blob
     return b""
-
-
-def is_silent(error: BaseException) -> bool:
-    """The server said nothing in time."""
-    return isinstance(error, socket.timeout | TimeoutError)

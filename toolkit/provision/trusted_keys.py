@@ -37,7 +37,8 @@ class TrustedKeys:
             ConfigurationError: the file cannot be written.
 
         """
-        assert self._path is not None
+        if self._path is None:
+            raise ValueError("there is no folder to keep keys in")
         with self._lock:
             before = next((entry for entry in self.entries() if entry.names == name), None)
             if before is not None:
