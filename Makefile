@@ -5,7 +5,7 @@ export UV_SYSTEM_CERTS ?= 1
 export UV_COMPILE_BYTECODE ?= 1
 RUN := $(UV) run -q --locked --all-extras
 
-.PHONY: help demo test check lint format types architecture spelling docs docs-check bench-deploy chaos-jobs bench-jobs bench-frontier chaos-frontier clean
+.PHONY: help demo test check lint format types architecture spelling docs docs-check bench-deploy chaos-jobs bench-jobs bench-frontier chaos-frontier lab lab-down test-lab bench-lab clean
 .DEFAULT_GOAL := help
 
 help: ## list what can be made
@@ -56,6 +56,18 @@ chaos-jobs: $(UV) ## everything fails under a real cluster: SEED=7 JOBS=200 ARGS
 
 chaos-frontier: $(UV) ## everything fails under one crawl: SEED=7 PAGES=5000 MODE=scrapy-redis ARGS="--rollback"
 	@$(RUN) python tests/chaos/chaos_frontier.py --seed $(or $(SEED),7) --pages $(or $(PAGES),5000) --mode $(or $(MODE),crawlctl) $(ARGS)
+
+lab: $(UV) ## real hosts on this machine, to try things by hand; needs root: HOSTS=4
+	@PYTHONPATH=tests $(RUN) python -m support.lab up $(or $(HOSTS),4)
+
+lab-down: $(UV) ## remove them
+	@PYTHONPATH=tests $(RUN) python -m support.lab down
+
+test-lab: $(UV) ## the stories on real hosts; needs root
+	@$(RUN) python tests/lab/run_stories.py $(ARGS)
+
+bench-lab: $(UV) ## provisioning and rollouts on real hosts; needs root
+	@$(RUN) python tests/benchmarks/bench_lab.py $(ARGS)
 
 clean: ## remove what the targets above made
 	rm -rf .venv .tools .crawlctl .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
