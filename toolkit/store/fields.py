@@ -125,6 +125,11 @@ class Fields:
             return {key: Fields(value, what=self._what).texts(key) for key in value}
         return self._refuse(name, "lists of texts by name")
 
+    def part(self, name: str) -> Fields:
+        """Return an object."""
+        value = self._content.get(name)
+        return Fields(value, what=self._what) if isinstance(value, dict) else self._refuse(name, "an object")
+
     def parts(self, name: str) -> list[Fields]:
         """Return a list of objects."""
         value = self._content.get(name)

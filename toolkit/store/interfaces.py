@@ -19,6 +19,7 @@ from toolkit.model.releases import Release, Rollout, RolloutLock
 from toolkit.store.interfaces_calls import NodeCalls, Redials
 from toolkit.store.interfaces_crawls import Crawls
 from toolkit.store.interfaces_queue import EggStore, JobQueue, NodeRegistry
+from toolkit.store.interfaces_rollouts import Rollouts
 
 MAX_HISTORY = 200
 """How many rollouts of a project are kept, the newest ones."""
@@ -61,6 +62,15 @@ class ReleaseStore(Protocol):
         """Remember a release, without making it active; the same release twice is one.
 
         Raises:
+            ConflictError: the version is known with other bytes, or the lock is no longer ours.
+
+        """
+
+    def sign(self, release: Release, lock: RolloutLock) -> None:
+        """Lay the release's signature to the one that is recorded; nothing else of that changes. Idempotent.
+
+        Raises:
+            NotFoundError: no such release was recorded.
             ConflictError: the version is known with other bytes, or the lock is no longer ours.
 
         """
@@ -198,6 +208,10 @@ class Store(Protocol):
     @property
     def jobs(self) -> JobStore:
         """The jobs scheduled through crawlctl."""
+
+    @property
+    def rollouts(self) -> Rollouts:
+        """The rollouts in waves."""
 
     @property
     def audit(self) -> Audit:

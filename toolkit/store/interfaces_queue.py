@@ -220,4 +220,4 @@ class EggStore(Protocol):
         """
 
     def drop_unused(self) -> int:
-        """Drop the eggs that no release and no offer names; return how many."""
+        """Drop the eggs that no release, no offer and no open rollout names; return how many."""

@@ -43,6 +43,9 @@ of nodes into one slot, so that a script may touch several. Nothing else of a sh
 | `questions:<node>` | list | questions that the node has not taken (JSON); expires with the last of them |
 | `asker:<question>` | string | is there while somebody waits for the answer; expires by itself |
 | `answer:<question>` | list | pieces of the answer that wait for who asked; expires by itself |
+| `rollouts` | hash | id → a rollout in waves (JSON) |
+| `rollouts:order` | sorted set | id of a rollout in waves → when it began, in milliseconds |
+| `rollouts:open` | hash | project → its rollout that is running or held (JSON: id, digest) |
 | `audit` | stream | entries of the audit (field `entry`, JSON); the ids are Redis' own time |
 | `jobs:unfinished` | sorted set | job ids by `scheduled_at` in microseconds (0: unknown), state not final |
 | `jobs:final` | sorted set | the same for jobs in a final state; a job is in exactly one of the two |
@@ -107,6 +110,9 @@ class Keys:
         self.offers = f"{self.prefix}offers"
         self.digests = f"{self.prefix}eggs"
         self.audit = f"{self.prefix}audit"
+        self.rollouts = f"{self.prefix}rollouts"
+        self.rollouts_by_begin = f"{self.prefix}rollouts:order"
+        self.open_rollouts = f"{self.prefix}rollouts:open"
 
     @property
     def queue(self) -> tuple[str, ...]:

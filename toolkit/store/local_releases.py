@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.releases import Release, Rollout, RolloutLock
@@ -38,7 +39,7 @@ class LocalReleases:
     def renew(self, lock: RolloutLock, *, ttl_s: float) -> None:
         """See `ReleaseStore.renew`."""
         with self._file.writing() as rows:
-            _check_ours(rows, lock.project, lock)
+            check_ours(rows, lock.project, lock)
             expires = _now_ms() + ttl_ms(ttl_s)
             rows.execute("UPDATE locks SET expires_ms = ? WHERE project = ?", (expires, lock.project))
 
@@ -57,7 +58,7 @@ class LocalReleases:
         project, version, digest = release.project, release.version, release.digest
         body = wire.write_release(release)
         with self._file.writing() as rows:
-            _check_ours(rows, project, lock)
+            check_ours(rows, project, lock)
             known = rows.execute(
                 "SELECT digest FROM releases WHERE project = ? AND version = ?", (project, version)
             ).fetchone()
@@ -66,12 +67,28 @@ class LocalReleases:
             if known is None:
                 rows.execute("INSERT INTO releases VALUES (?, ?, ?, ?, NULL)", (project, version, digest, body))
 
+    def sign(self, release: Release, lock: RolloutLock) -> None:
+        """See `ReleaseStore.sign`."""
+        project, version = release.project, release.version
+        with self._file.writing() as rows:
+            check_ours(rows, project, lock)
+            found = rows.execute(
+                "SELECT body FROM releases WHERE project = ? AND version = ?", (project, version)
+            ).fetchone()
+            if found is None:
+                raise refusals.no_such_release(project, version)
+            known = wire.read_release(found[0])
+            if known.digest != release.digest:
+                raise refusals.other_bytes(project, version)
+            signed = wire.write_release(replace(known, signature=release.signature))
+            rows.execute("UPDATE releases SET body = ? WHERE project = ? AND version = ?", (signed, project, version))
+
     def activate(self, rollout: Rollout, lock: RolloutLock, *, held_by: Sequence[NodeName]) -> None:
         """See `ReleaseStore.activate`."""
         project, version = rollout.project, rollout.version
         nodes, body = wire.write_nodes(held_by), wire.write_rollout(rollout)
         with self._file.writing() as rows:
-            _check_ours(rows, project, lock)
+            check_ours(rows, project, lock)
             held = rows.execute(
                 "UPDATE releases SET holders = ? WHERE project = ? AND version = ?", (nodes, project, version)
             )
@@ -89,7 +106,7 @@ class LocalReleases:
     def forget(self, project: ProjectName, version: VersionName, lock: RolloutLock) -> None:
         """See `ReleaseStore.forget`."""
         with self._file.writing() as rows:
-            _check_ours(rows, project, lock)
+            check_ours(rows, project, lock)
             if rows.execute("SELECT 1 FROM active WHERE project = ? AND version = ?", (project, version)).fetchone():
                 raise refusals.release_is_active(project, version)
             rows.execute("DELETE FROM releases WHERE project = ? AND version = ?", (project, version))
@@ -161,7 +178,13 @@ def _standing_lock(rows: sqlite3.Connection, project: ProjectName, now_ms: int) 
     return wire.read_lock(project, token=token, claim=claim, since_ms=since_ms, expires_ms=expires_ms)
 
 
-def _check_ours(rows: sqlite3.Connection, project: ProjectName, lock: RolloutLock) -> None:
+def check_ours(rows: sqlite3.Connection, project: ProjectName, lock: RolloutLock) -> None:
+    """Make sure, within a transaction, that the lock is still its taker's.
+
+    Raises:
+        ConflictError: it has expired or was stolen.
+
+    """
     held = rows.execute("SELECT token FROM locks WHERE project = ? AND expires_ms > ?", (project, _now_ms())).fetchone()
     if held is None or held[0] != lock.token:
         raise refusals.lock_lost(lock)

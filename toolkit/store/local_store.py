@@ -12,6 +12,7 @@ from toolkit.store.local_audit import LocalAudit
 from toolkit.store.local_file import LocalFile
 from toolkit.store.local_jobs import LocalJobs
 from toolkit.store.local_releases import LocalReleases
+from toolkit.store.local_rollouts import LocalRollouts
 
 
 class LocalStore:
@@ -27,6 +28,7 @@ class LocalStore:
         self._file = LocalFile(folder / f"store-{Keys(cluster).cluster}.sqlite3")
         self._releases = LocalReleases(self._file)
         self._jobs = LocalJobs(self._file, max_jobs=max_jobs)
+        self._rollouts = LocalRollouts(self._file)
         self._audit = LocalAudit(self._file)
         self._file.open()
 
@@ -44,6 +46,11 @@ class LocalStore:
     def jobs(self) -> LocalJobs:
         """The jobs scheduled through crawlctl."""
         return self._jobs
+
+    @property
+    def rollouts(self) -> LocalRollouts:
+        """The rollouts in waves."""
+        return self._rollouts
 
     @property
     def audit(self) -> LocalAudit:

@@ -10,6 +10,7 @@ from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.releases import Release
 from toolkit.store import refusals, wire
 from toolkit.store.connect import RedisDoor
+from toolkit.store.envelope import read
 from toolkit.store.interfaces_queue import MAX_EGG_BYTES
 from toolkit.store.keys import Keys
 
@@ -94,6 +95,7 @@ class RedisEggs:
         keys = self._keys
         kept: set[str] = set(self._door.ask("SMEMBERS", keys.digests))
         used = {wire.read_release(body).digest for body in self._door.ask("HVALS", keys.offers)}
+        used |= {read(body, "open rollout").text("digest") for body in self._door.ask("HVALS", keys.open_rollouts)}
         for project in self._door.ask("SMEMBERS", keys.projects):
             bodies = self._door.ask("HVALS", keys.releases(ProjectName(project)))
             used |= {wire.read_release(body).digest for body in bodies}

@@ -21,6 +21,7 @@ from toolkit.store.redis_nodes import RedisNodes
 from toolkit.store.redis_queue import RedisQueue
 from toolkit.store.redis_redials import RedisRedials
 from toolkit.store.redis_releases import RedisReleases
+from toolkit.store.redis_rollouts import RedisRollouts
 
 
 class RedisShared:
@@ -49,6 +50,7 @@ class RedisStore:
         self._door = RedisDoor(url)
         self._releases = RedisReleases(self._door, keys)
         self._jobs = RedisJobs(self._door, keys, max_jobs=max_jobs)
+        self._rollouts = RedisRollouts(self._door, keys)
         self._audit = RedisAudit(self._door, keys)
         self._shared = RedisShared(self._door, keys)
         try:
@@ -71,6 +73,11 @@ class RedisStore:
     def jobs(self) -> RedisJobs:
         """The jobs scheduled through crawlctl."""
         return self._jobs
+
+    @property
+    def rollouts(self) -> RedisRollouts:
+        """The rollouts in waves."""
+        return self._rollouts
 
     @property
     def audit(self) -> RedisAudit:

@@ -31,6 +31,13 @@ def other_bytes(project: ProjectName, version: VersionName) -> ConflictError:
     )
 
 
+def rollout_open(project: ProjectName) -> ConflictError:
+    """Say that a rollout of the project waits to be finished or undone."""
+    return ConflictError(
+        f"a rollout of {project} is under way or held already; nothing was changed", hint="crawlctl rollouts shows it"
+    )
+
+
 def no_such_release(project: ProjectName, version: VersionName) -> NotFoundError:
     """Say that the release was never recorded, or forgotten."""
     return NotFoundError(f"{project} has no release {version}", hint=f"crawlctl releases {project}")
