@@ -20,17 +20,26 @@ SHOP_PROJECT = Path(__file__).parents[2] / "projects" / "shop"
 class ShopSite:
     """The shop, open from entering the context to leaving it; quicker than by default, for tests to be short."""
 
-    def __init__(self, *, pages: int = 300, seed: int = 7, latency_ms: int = 1, port: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        pages: int = 300,
+        seed: int = 7,
+        latency_ms: int = 1,
+        port: int | None = None,
+        address: str = "127.0.0.1",
+    ) -> None:
         self.pages = pages
         self.seed = seed
         self.latency_ms = latency_ms
-        self.port = port or free_port()
+        self.address = address
+        self.port = port or free_port(address)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """The shop's address, for the spiders' argument `site`."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.address}:{self.port}"
 
     def expected_products(self, category: str | None = None) -> set[str]:
         """Return the SKUs that a full crawl finds."""
@@ -43,7 +52,13 @@ class ShopSite:
         return prices
 
     def __enter__(self) -> Self:
-        options = {"port": self.port, "pages": self.pages, "seed": self.seed, "latency-ms": self.latency_ms}
+        options = {
+            "address": self.address,
+            "port": self.port,
+            "pages": self.pages,
+            "seed": self.seed,
+            "latency-ms": self.latency_ms,
+        }
         command = [sys.executable, "-B", str(SHOP_PROJECT / "site.py")]
         command += [part for name, value in options.items() for part in (f"--{name}", str(value))]
         with tempfile.TemporaryDirectory(prefix="shop-") as folder:

@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -311,6 +311,10 @@ class Lab:
     def _router_number(self, name: str) -> int:
         routers = dict.fromkeys(each.wish.behind for each in self._containers.values() if each.wish.behind)
         return _FIRST_ROUTER + list(routers).index(name)
+
+
+BringUp = Callable[..., Lab]
+"""Brings up a lab with these hosts."""
 
 
 def _allow_many_systemds() -> None:

@@ -1,0 +1,29 @@
+"""What the stories on real hosts share: a reason to skip them, labs of their own, and packages to carry to hosts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from support.lab.base import why_not
+from support.lab.lab import BringUp, Lab
+from support.lab.wishes import HostWish
+from support.require import require
+
+
+@pytest.fixture(scope="module")
+def bring_up(request: pytest.FixtureRequest) -> Iterator[BringUp]:
+    """Give what brings up a lab for a file of stories; it is gone after them."""
+    reason = why_not()
+    require(reason is None, reason or "")
+    name = f"{Path(request.path).stem.removeprefix('test_').replace('_', '-')}-{os.getpid()}"
+    with ExitStack() as labs:
+        yield lambda *hosts: labs.enter_context(Lab(name, hosts))
+
+
+@pytest.fixture(scope="session")
+def redis_host() -> HostWish:
+    return HostWish("redis", redis=True)
