@@ -47,6 +47,7 @@ def _register() -> None:
         cmd_crawls,
         cmd_deploy,
         cmd_docs,
+        cmd_doctor,
         cmd_inventory,
         cmd_jobs,
         cmd_local,
@@ -55,7 +56,7 @@ def _register() -> None:
         cmd_status,
     )
 
-    jobs, cluster = (cmd_schedule, cmd_jobs), (cmd_crawls, cmd_status, cmd_nodes)
+    jobs, cluster = (cmd_schedule, cmd_jobs), (cmd_crawls, cmd_status, cmd_doctor, cmd_nodes)
     for module in (cmd_local, cmd_deploy, *jobs, *cluster, cmd_inventory, cmd_docs):
         module.add_to(app)
 

@@ -1,0 +1,53 @@
+"""How the cluster's Redis is, as it tells itself: one reading, for those who judge it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A copy that follows this Redis; `lag_s` is how long ago it last said that it is there."""
+
+    address: str
+    is_online: bool
+    lag_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class RedisHealth:
+    """One reading of a Redis or Valkey; `None` is what it did not tell, and `refused` says why.
+
+    `latency_s` is the median round trip from here, `clock_ahead_s` how far its clock is before ours, give or take
+    `clock_error_s`. `is_open`: whoever connects needs no password. `user` is the one that we are there.
+    `master_is_up` is told by a replica alone. Sizes are in bytes.
+    """
+
+    place: str
+    latency_s: float
+    clock_ahead_s: float
+    clock_error_s: float
+    version: str | None = None
+    is_valkey: bool = False
+    is_append_only: bool | None = None
+    fsync: str | None = None
+    is_last_append_ok: bool | None = None
+    is_last_snapshot_ok: bool | None = None
+    policy: str | None = None
+    max_bytes: int | None = None
+    used_bytes: int | None = None
+    machine_bytes: int | None = None
+    evicted: int | None = None
+    clients: int | None = None
+    max_clients: int | None = None
+    role: str | None = None
+    master_is_up: bool | None = None
+    replicas: tuple[Replica, ...] = ()
+    user: str | None = None
+    is_open: bool | None = None
+    refused: tuple[str, ...] = ()
+
+    @property
+    def product(self) -> str:
+        """Name and version, as far as they are known."""
+        return f"{'Valkey' if self.is_valkey else 'Redis'} {self.version or 'of an unknown version'}"
