@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from toolkit.cluster.nodes import Nodes
-    from toolkit.cluster.scrapyd import ScrapydNode
+    from toolkit.cluster.reaching import NodeFiles
     from toolkit.model.errors import CrawlctlError, StoreUnreachableError
     from toolkit.model.jobs import Job, JobFilter
     from toolkit.model.names import NodeName
@@ -119,7 +119,11 @@ def show(session: Session, job: JobArgument) -> None:
 
     nodes = session.nodes()
     found = find_everywhere(nodes, lambda: session.store, job)
-    lines, error = log_end(nodes, found.job) if found.job.state is JobState.FAILED else ((), "it is not asked for")
+    lines, error = (
+        log_end(nodes, found.job, lambda: session.store)
+        if found.job.state is JobState.FAILED
+        else ((), "it is not asked for")
+    )
     session.printer.show(job_view(found.job, log=None if error else lines))
     _end_by_note(session, found.note)
 
@@ -194,7 +198,7 @@ def logs(
     found = _found(session, nodes, job)
     if follow and found.is_queued and found.state is JobState.PENDING:
         found = _taken(session, found)
-    node = _node_of(nodes, found)
+    node = _files_of(session, nodes, found)
     parts = (
         follow_log(node, found, last_lines=10 if lines is None else lines)
         if follow
@@ -209,7 +213,7 @@ def items_of(session: Session, job: JobArgument) -> None:
 
     nodes = session.nodes()
     found = _found(session, nodes, job)
-    session.printer.stream(read_items(_node_of(nodes, found), found))
+    session.printer.stream(read_items(_files_of(session, nodes, found), found))
 
 
 def _end_by_note(session: Session, note: StoreUnreachableError | None) -> None:
@@ -272,7 +276,9 @@ def _taken(session: Session, job: Job) -> Job:
     return look_until(session, job, lambda job: job.state is not JobState.PENDING, within_s=inf)
 
 
-def _node_of(nodes: Nodes, job: Job) -> ScrapydNode:
+def _files_of(session: Session, nodes: Nodes, job: Job) -> NodeFiles:
+    """Return the way to the files of the job's node, and say so once where it is not HTTP."""
+    from toolkit.cluster.reaching import reach
     from toolkit.model.errors import NotFoundError
 
     if job.node is None:
@@ -280,9 +286,4 @@ def _node_of(nodes: Nodes, job: Job) -> ScrapydNode:
         raise NotFoundError(
             f"{job.id} is {job.state.value} and no node has run it, so there is nothing of it", hint=hint
         )
-    if job.node not in nodes:
-        raise NotFoundError(
-            f"the node of {job.id}, {job.node}, is not in the inventory",
-            hint="logs and items stay on the node that ran the job; crawlctl inventory list shows those that are known",
-        )
-    return nodes[job.node]
+    return reach(nodes, job.node, lambda: session.store, say=session.printer.say)

@@ -1,20 +1,21 @@
-"""A job's log and items, as streams of bytes read from its node in parts."""
+"""A job's log and items, as streams of bytes read from its node in parts, by HTTP or through the store."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 
-from toolkit.cluster.scrapyd import Excerpt, ScrapydNode
+from toolkit.cluster.reaching import NodeFiles
+from toolkit.cluster.scrapyd import Excerpt
 from toolkit.model.errors import NodeError, NotFoundError
-from toolkit.model.jobs import Job, JobState
+from toolkit.model.jobs import Job
 
 FOLLOW_PAUSE_S = 0.5
 LINE_GUESS_BYTES = 200
 MAX_TAIL_BYTES = 1024 * 1024
 
 
-def read_log(node: ScrapydNode, job: Job, *, last_lines: int | None = None) -> Iterator[bytes]:
+def read_log(node: NodeFiles, job: Job, *, last_lines: int | None = None) -> Iterator[bytes]:
     """Yield the job's log in parts, whole lines first to last; `last_lines` keeps only the end.
 
     Raises:
@@ -27,7 +28,7 @@ def read_log(node: ScrapydNode, job: Job, *, last_lines: int | None = None) -> I
     yield from _parts(node, job, 0)
 
 
-def follow_log(node: ScrapydNode, job: Job, *, last_lines: int) -> Iterator[bytes]:
+def follow_log(node: NodeFiles, job: Job, *, last_lines: int) -> Iterator[bytes]:
     """Yield the end of the log and then what is appended, until the job has ended; a job that waits is waited for."""
     while node.log(job, most=1) is None:
         _must_be_alive(node, job)
@@ -36,7 +37,7 @@ def follow_log(node: ScrapydNode, job: Job, *, last_lines: int) -> Iterator[byte
     yield begin
     while True:
         # The state is read before the log: what was written until the end is then surely in the last part.
-        is_over = node.state_of(job.id) not in {JobState.PENDING, JobState.RUNNING}
+        is_over = _is_over(node, job)
         for part in _parts(node, job, position):
             position += len(part)
             yield part
@@ -45,7 +46,7 @@ def follow_log(node: ScrapydNode, job: Job, *, last_lines: int) -> Iterator[byte
         time.sleep(FOLLOW_PAUSE_S)
 
 
-def read_items(node: ScrapydNode, job: Job) -> Iterator[bytes]:
+def read_items(node: NodeFiles, job: Job) -> Iterator[bytes]:
     """Yield the job's items, JSON lines as Scrapyd's `items_dir` keeps them.
 
     Raises:
@@ -63,7 +64,7 @@ def read_items(node: ScrapydNode, job: Job) -> Iterator[bytes]:
         excerpt = node.items(job, begin=excerpt.begins_at + len(excerpt.content))
 
 
-def _parts(node: ScrapydNode, job: Job, begin: int) -> Iterator[bytes]:
+def _parts(node: NodeFiles, job: Job, begin: int) -> Iterator[bytes]:
     while True:
         excerpt = node.log(job, begin=begin)
         if excerpt is None:
@@ -74,7 +75,7 @@ def _parts(node: ScrapydNode, job: Job, begin: int) -> Iterator[bytes]:
         begin += len(excerpt.content)
 
 
-def _tail(node: ScrapydNode, job: Job, lines: int) -> tuple[bytes, int]:
+def _tail(node: NodeFiles, job: Job, lines: int) -> tuple[bytes, int]:
     """Return the last lines, and the position in the log at which they end."""
     wanted = _bytes_for(lines)
     while True:
@@ -94,19 +95,24 @@ def _last_lines(content: bytes, lines: int) -> bytes:
     return b"".join(content.splitlines(keepends=True)[-lines:]) if lines else b""
 
 
-def _must_be_alive(node: ScrapydNode, job: Job) -> None:
-    if node.state_of(job.id) not in {JobState.PENDING, JobState.RUNNING} and not _has_log(node, job):
+def _must_be_alive(node: NodeFiles, job: Job) -> None:
+    if _is_over(node, job) and not _has_log(node, job):
         raise _no_log(node, job)
 
 
-def _has_log(node: ScrapydNode, job: Job) -> Excerpt | None:
+def _is_over(node: NodeFiles, job: Job) -> bool:
+    state = node.state_of(job.id)
+    return state is None or state.is_final
+
+
+def _has_log(node: NodeFiles, job: Job) -> Excerpt | None:
     try:
         return node.log(job, most=1)
     except NodeError:
         return None
 
 
-def _no_log(node: ScrapydNode, job: Job) -> NotFoundError:
+def _no_log(node: NodeFiles, job: Job) -> NotFoundError:
     return NotFoundError(
         f"{node.name} keeps no log of {job.id}",
         hint="stock Scrapyd keeps the last jobs_to_keep logs of each spider (5 unless scrapyd.conf says otherwise)",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from toolkit.cluster.files import read_log
 from toolkit.cluster.membership import plug_in_error, registered
 from toolkit.cluster.nodes import Nodes
+from toolkit.cluster.reaching import reach
 from toolkit.model.errors import CrawlctlError
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import NodeName, VersionName
@@ -19,6 +20,7 @@ from toolkit.store.interfaces import Store
 from toolkit.store.interfaces_queue import JobQueue
 
 LOG_LINES = 20
+LOG_PATIENCE_S = 5.0
 LONG_S = 120
 """From here on a span is told in hours, minutes and seconds."""
 
@@ -60,7 +62,7 @@ class Explanation:
 
 
 def why(store: Store, job: Job, nodes: Nodes | None = None) -> Explanation:
-    """Explain a job that was just looked up; `nodes` are those whose logs may be read by HTTP."""
+    """Explain a job that was just looked up; `nodes` are those whose logs may be read."""
     now = store.now()
     if job.state is JobState.PENDING and job.is_queued and store.shared is not None:
         return explain_pending(job, _read_waiting(store.shared.queue, job, registered(store)), now=now)
@@ -68,7 +70,7 @@ def why(store: Store, job: Job, nodes: Nodes | None = None) -> Explanation:
         own = [record for record in registered(store) if record.name == job.node] if job.is_queued else []
         return explain_active(job, own[0] if own else None, now=now)
     has_log = job.state in {JobState.FAILED, JobState.LOST}
-    log, error = log_end(nodes, job) if has_log else ((), None)
+    log, error = log_end(nodes, job, lambda: store) if has_log else ((), None)
     return explain_ended(job, log=log, log_error=error)
 
 
@@ -141,12 +143,15 @@ def explain_ended(job: Job, *, log: Sequence[str] = (), log_error: str | None = 
     )
 
 
-def log_end(nodes: Nodes | None, job: Job, *, lines: int = LOG_LINES) -> tuple[tuple[str, ...], str | None]:
-    """Return the last lines of the job's log, and why there are none if so; its node is asked by HTTP."""
-    if nodes is None or job.node is None or job.node not in nodes:
+def log_end(
+    nodes: Nodes | None, job: Job, open_store: Callable[[], Store], *, lines: int = LOG_LINES
+) -> tuple[tuple[str, ...], str | None]:
+    """Return the last lines of the job's log, and why there are none if so; its node is asked whichever way leads."""
+    if nodes is None or job.node is None:
         return (), f"its node {job.node or '(none)'} is not in the inventory"
     try:
-        content = b"".join(read_log(nodes[job.node], job, last_lines=lines))
+        node = reach(nodes, job.node, open_store, say=lambda _: None, patience_s=LOG_PATIENCE_S)
+        content = b"".join(read_log(node, job, last_lines=lines))
     except CrawlctlError as error:
         return (), error.message
     return tuple(content.decode("utf-8", "replace").splitlines()), None

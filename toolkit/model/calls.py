@@ -34,3 +34,17 @@ class RedialPlace:
     is_ours: bool
     taken: int
     places: int
+
+
+@dataclass(frozen=True, slots=True)
+class Redialled:
+    """What became of a redial: the address that Redis saw before and sees now, and how long it took.
+
+    `why` says why the address is not another, if so; `again_s` that it may be asked for again after so long.
+    """
+
+    old: str | None = None
+    new: str | None = None
+    seconds: float = 0.0
+    why: str | None = None
+    again_s: float | None = None

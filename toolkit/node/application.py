@@ -16,12 +16,17 @@ from scrapyd.interfaces import IPoller, ISpiderScheduler
 from twisted.application.service import IServiceCollection
 
 from toolkit.model.errors import ConfigurationError
+from toolkit.node.answering import Answering
+from toolkit.node.answers import answers
 from toolkit.node.heartbeat import Heartbeat
 from toolkit.node.installer import installing
-from toolkit.node.membership import membership
+from toolkit.node.membership import Membership, membership
+from toolkit.node.redial import Redialler
+from toolkit.node.redialling import Redialling
 from toolkit.node.requests import bound_requests
 from toolkit.node.shelf import shelf
 from toolkit.node.tls import NodeTls, serve_tls
+from toolkit.store.wire_calls import REDIAL
 
 if TYPE_CHECKING:
     from scrapyd.config import Config
@@ -83,9 +88,23 @@ def application(config: Config) -> Any:
         app.getComponent(ISpiderScheduler).update_projects()
 
     look = installing(config, update_projects).look
-    heartbeat: Any = Heartbeat(member, launcher=services.getServiceNamed("launcher"), poller=poller, look_for_eggs=look)
+    launcher = services.getServiceNamed("launcher")
+    answering, redialling = _answering(member, launcher)
+    redialling.setServiceParent(app)
+    heartbeat: Any = Heartbeat(
+        member, launcher=launcher, poller=poller, look_for_eggs=look, look_for_questions=answering.look
+    )
     heartbeat.setServiceParent(app)
     return app
+
+
+def _answering(member: Membership, launcher: Any) -> tuple[Answering, Any]:
+    """Return what answers questions, and the service that looks for the spiders' wishes for another address."""
+    known = dict(answers(logs_dir=member.settings.logs_dir, items_dir=member.settings.items_dir))
+    answering = Answering(member, known)
+    redialling = Redialling(member, launcher=launcher, answering=answering, redialler=Redialler(member))
+    known[REDIAL] = redialling.answer
+    return answering, redialling
 
 
 def _check_components(config: Config) -> None:

@@ -47,7 +47,10 @@ _log = Logger()
 
 
 class Heartbeat(MultiService):
-    """Beats as long as the service runs. `look_for_eggs` is called when what the node should hold has changed."""
+    """Beats as long as the service runs.
+
+    `look_for_eggs` is called when what the node should hold has changed, `look_for_questions` when it is asked.
+    """
 
     def __init__(
         self,
@@ -56,12 +59,14 @@ class Heartbeat(MultiService):
         launcher: LeasedLauncher,
         poller: ClaimingPoller,
         look_for_eggs: Callable[[], object],
+        look_for_questions: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._member = member
         self._launcher = launcher
         self._poller = poller
         self._look_for_eggs = look_for_eggs
+        self._look_for_questions = look_for_questions
         self._every_s = member.settings.lease_s / BEATS_A_LEASE
         self._housekeeping = Housekeeping(member)
         self._housekeeping.setServiceParent(self)  # type: ignore[no-untyped-call]
@@ -124,15 +129,27 @@ class Heartbeat(MultiService):
         waiting = self._launcher.delivery.held()
         asked = {job_id: token for job_id, token, _ in runs}
         was_registered = self._member.is_registered
-        return asked, lambda shared: shared.nodes.beat(
-            report, [*_held(runs), *waiting], ended=ended, was_registered=was_registered
-        )
+
+        def beat(shared: Shared) -> BeatAnswer:
+            present = self._member.present
+
+            def once() -> BeatAnswer:
+                held = [*_held(runs), *waiting]
+                return shared.nodes.beat(present.of(report), held, ended=ended, was_registered=was_registered)
+
+            present.learn(shared)
+            answer = once()
+            # The connection was made anew for this: what was told may be the address that the machine had before.
+            return once() if present.learn(shared) else answer
+
+        return asked, beat
 
     def _heard(self, answer: BeatAnswer, asked: dict[JobId, Token]) -> None:
         if self._is_stopping:
             return
         if self._away_since is not None:
             _log.warn("Redis answers again, after {s:.0f} s", s=time.monotonic() - self._away_since)
+            self._listener.renew()
         if self._clash_told_at is not None:
             _log.warn("The name {name} is this node's now", name=self._member.settings.name)
         self._away_since = self._clash_told_at = None
@@ -157,6 +174,8 @@ class Heartbeat(MultiService):
             if self._releases is not None:
                 self._look_for_eggs()
             self._releases = answer.releases
+        if answer.questions:
+            self._look_for_questions()
 
     def _unheard(self, failure: Failure) -> None:
         self._housekeeping.live_nodes = 0
@@ -207,6 +226,8 @@ class Heartbeat(MultiService):
         if word == "releases":
             later(random.uniform(0, RELEASES_SPREAD_S), self.beat)  # noqa: S311 - no secret
             return
+        if word == f"?{self._member.settings.name}":
+            self._look_for_questions()
         if word in {"", self._member.settings.name}:
             self.beat()
         if word in {"", "queue", self._member.settings.name}:

@@ -26,10 +26,15 @@ class Listener:
         self._member = member
         self._on_word = on_word
         self._ended = threading.Event()
+        self._is_doubted = threading.Event()
 
     def start(self) -> None:
         """Begin to listen; the thread does not keep the process from ending."""
         threading.Thread(target=self._listen, name="crawlctl-wakes", daemon=True).start()
+
+    def renew(self) -> None:
+        """Listen on a new connection soon: what broke the others may have left this one mute."""
+        self._is_doubted.set()
 
     def stop(self) -> None:
         """Say nothing more."""
@@ -50,9 +55,12 @@ class Listener:
         if shared is None:
             return
         is_new = True
+        self._is_doubted.clear()
         for word in shared.queue.wakes(timeout_s=SILENCE_S):
             if self._ended.is_set():
                 return
             if word or is_new:
                 reactor().callFromThread(self._on_word, word)
+            if self._is_doubted.is_set():
+                return
             is_new = False

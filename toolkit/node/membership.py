@@ -25,8 +25,12 @@ from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.names import ProjectName, Session, Token, VersionName
 from toolkit.model.nodes import IS_STARTING, NodeReport
 from toolkit.node.catalogue import Catalogue
+from toolkit.node.claims import environments_in_use
+from toolkit.node.environment_making import Sources
+from toolkit.node.environments import Environments
 from toolkit.node.home import Home
 from toolkit.node.load import measure, shortage
+from toolkit.node.present import Present
 from toolkit.node.reactor import reactor
 from toolkit.node.settings import NodeSettings
 from toolkit.store.interfaces import Shared, Store
@@ -49,7 +53,8 @@ class Membership:
 
     `session` names this life of the process. `running` counts its jobs, `tokens` returns their claims' and those of
     jobs whose end is not told yet, `unready` says why none may be taken now; `is_registered` tells whether a heartbeat
-    of this session was ever answered, `waits_for` what it waits for. Launcher and heartbeat keep them.
+    of this session was ever answered, `waits_for` what it waits for; `redials` says that the node changes its address
+    now. Launcher, heartbeat and redials keep them.
     """
 
     def __init__(self, settings: NodeSettings) -> None:
@@ -60,6 +65,8 @@ class Membership:
         self.unready: str | None = IS_STARTING
         self.is_registered = False
         self.waits_for: str | None = None
+        self.redials: str | None = None
+        self.present = Present(settings.address)
         self.tokens: Callable[[], Sequence[Token]] = tuple
         self._woken: list[Callable[[], object]] = []
         self._store: Store | None = None
@@ -90,6 +97,14 @@ class Membership:
     def catalogue(self) -> Catalogue:
         """The versions that this node has proven to hold."""
         return Catalogue(self.settings.state_dir / "catalogue.json")
+
+    @cached_property
+    def environments(self) -> Environments:
+        """The environments that releases have of their own on this node."""
+        settings = self.settings
+        sources = Sources(settings.wheelhouse, settings.index_file, settings.environment_timeout_s)
+        folder = settings.state_dir / "environments"
+        return Environments(folder, sources=sources, in_use=lambda: environments_in_use(self.home.runs))
 
     def call(self, work: Callable[[Store], T]) -> Deferred[T]:
         """Answer what somebody asked this node, in a thread; what comes of it comes back on the reactor's thread.
@@ -128,7 +143,7 @@ class Membership:
         settings = self.settings
         load = measure(settings.logs_dir or settings.state_dir)
         short = shortage(load, min_memory_mb=settings.min_memory_mb, min_disk_mb=settings.min_disk_mb)
-        return NodeReport(
+        report = NodeReport(
             name=settings.name,
             session=self.session,
             home=self.home.id,
@@ -143,9 +158,11 @@ class Membership:
             software=_software(),
             labels=settings.labels,
             behind=self.catalogue.behind(),
-            unfit=self.unready or short,
+            environments=self.environments.shown(self.catalogue.environments()),
+            unfit=self.unready or self.redials or short,
             started_at=self.started_at,
         )
+        return self.present.of(report)
 
     def wake(self) -> None:
         """Look into the queue and give a sign of life at once; from any thread. After a version came or went."""
@@ -158,11 +175,11 @@ class Membership:
 
     @cached_property
     def _pool(self) -> ThreadPool:
-        return _started("crawlctl")
+        return started_threads("crawlctl")
 
     @cached_property
     def _pool_of_callers(self) -> ThreadPool:
-        return _started("crawlctl-callers")
+        return started_threads("crawlctl-callers")
 
 
 class _Threads(ThreadPool):
@@ -171,8 +188,9 @@ class _Threads(ThreadPool):
     threadFactory = partial(threading.Thread, daemon=True)  # type: ignore[assignment]  # noqa: N815 - Twisted's name
 
 
-def _started(name: str) -> ThreadPool:
-    pool = _Threads(minthreads=0, maxthreads=THREADS, name=name)
+def started_threads(name: str, *, most: int = THREADS) -> ThreadPool:
+    """Return a pool of so many threads, which do not keep the process from ending."""
+    pool = _Threads(minthreads=0, maxthreads=most, name=name)
     pool.start()
     return pool
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shlex
 import socket
 import stat
 from collections.abc import Mapping
@@ -50,6 +51,7 @@ class NodeSettings:
     labels: Mapping[str, str]
     state_dir: Path
     logs_dir: Path | None
+    items_dir: str
     min_memory_mb: int
     min_disk_mb: int
     max_egg_mb: int
@@ -58,6 +60,13 @@ class NodeSettings:
     history_jobs: int
     finished_to_keep: int
     runner: str
+    wheelhouse: Path | None
+    index_file: Path | None
+    environment_timeout_s: float
+    redial_command: tuple[str, ...]
+    redial_share: float
+    redial_min_interval_s: float
+    redial_timeout_s: float
 
     @classmethod
     def read(cls, config: Config, *, environ: Mapping[str, str] = os.environ) -> NodeSettings:
@@ -83,6 +92,7 @@ class NodeSettings:
             labels=_labels(own["labels"] or ""),
             state_dir=Path(own["state_dir"] or Path(config.get("dbs_dir", "dbs")) / "node").absolute(),
             logs_dir=Path(logs_dir).absolute() if logs_dir else None,
+            items_dir=config.get("items_dir", "") or "",
             min_memory_mb=own["min_memory_mb"],
             min_disk_mb=own["min_disk_mb"],
             max_egg_mb=own["max_egg_mb"],
@@ -91,6 +101,13 @@ class NodeSettings:
             history_jobs=own["history_jobs"],
             finished_to_keep=config.getint("finished_to_keep", 100),
             runner=config.get("runner", "scrapyd.runner"),
+            wheelhouse=_path(own["wheelhouse"]),
+            index_file=_index_file(own),
+            environment_timeout_s=float(own["environment_timeout_s"]),
+            redial_command=_words(own["redial_command"] or ""),
+            redial_share=float(own["redial_share"]),
+            redial_min_interval_s=float(own["redial_min_interval_s"]),
+            redial_timeout_s=float(own["redial_timeout_s"]),
         )
 
 
@@ -145,6 +162,13 @@ def _tls(own: Mapping[str, Any]) -> tuple[Path, Path] | None:
     return cert, key
 
 
+def _index_file(own: Mapping[str, Any]) -> Path | None:
+    path = _path(own["index_file"])
+    if path is not None:
+        _one_line(path, "index_file")
+    return path
+
+
 def _path(text: str | None) -> Path | None:
     return Path(text).absolute() if text else None
 
@@ -170,6 +194,13 @@ def _address(config: Config, environ: Mapping[str, str]) -> str:
     host = environ.get("SCRAPYD_BIND_ADDRESS") or config.get("bind_address", "127.0.0.1")
     port = environ.get("SCRAPYD_HTTP_PORT") or config.getint("http_port", 6800)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _words(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise ConfigurationError(f"[{SECTION}] redial_command cannot be read as words: {error}") from error
 
 
 def _labels(text: str) -> dict[str, str]:

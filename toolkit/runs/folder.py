@@ -11,6 +11,8 @@ by whoever comes next. Each file has one writer and is replaced whole. Nothing h
 | `control.json` | launcher | what is wished: paused, concurrency, delay |
 | `stop.json` | launcher, before the first signal | why the process is being stopped |
 | `exit.json` | runner, last thing | exit code |
+| `redial.json` | middleware | which redial the spider asks for, when and why |
+| `redialled.json` | node | what became of it |
 | `alive` | node, touched as long as it lives | nothing: its time is the message |
 | `output.txt` | the process | what it printed |
 | `ending.json` | launcher | the outcome, until the queue has taken it |
@@ -30,7 +32,7 @@ from typing import Any
 RUN_VARIABLE = "CRAWLCTL_RUN"
 """The environment variable by which a spider process finds its folder."""
 
-CLAIM, PROCESS, REPORT, CONTROL, STOP, EXIT, ENDING = (
+CLAIM, PROCESS, REPORT, CONTROL, STOP, EXIT, ENDING, REDIAL, REDIALLED = (
     "claim.json",
     "process.json",
     "report.json",
@@ -38,6 +40,8 @@ CLAIM, PROCESS, REPORT, CONTROL, STOP, EXIT, ENDING = (
     "stop.json",
     "exit.json",
     "ending.json",
+    "redial.json",
+    "redialled.json",
 )
 ALIVE, OUTPUT = "alive", "output.txt"
 MAX_FILE_BYTES = 4_000_000

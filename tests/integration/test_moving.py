@@ -1,0 +1,127 @@
+"""A node that nobody reaches by HTTP and whose address changes: its files come through Redis, and it is soon back."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from support.cli import NodeEntry, RunningCrawlctl, inventory_for, run_crawlctl
+from support.moving_link import MovingLink
+from support.node_spiders import VERSION, a_node_job, ended, node_egg
+from support.plugin_node import PluginNode, shared_of, shared_store
+from support.ports import free_port
+from support.redis_server import RedisServer
+from support.waiting import wait_until
+
+from toolkit.model.names import NodeName
+from toolkit.model.snapshot import NodeState
+from toolkit.store.interfaces import Store
+
+pytestmark = pytest.mark.timeout(120)
+SOON_S = 40.0
+LEASE_S = 6.0
+NEVER_ROUTED = "192.0.2.1"
+HOME, AWAY, FURTHER = "127.0.0.21", "127.0.0.22", "127.0.0.23"
+
+_REDIAL = """
+import pathlib, sys, time
+file = pathlib.Path(sys.argv[1])
+file.write_text("")
+time.sleep(0.3)
+file.write_text({"127.0.0.21": "127.0.0.22", "127.0.0.22": "127.0.0.21"}.get(sys.argv[2], sys.argv[2]))
+"""
+
+
+class Stage(NamedTuple):
+    node: PluginNode
+    store: Store
+    link: MovingLink
+    folder: Path
+    redis_url: str
+
+    def crawlctl(self, *words: str, hidden: bool = True) -> RunningCrawlctl:
+        """Run a command whose inventory has the node at an address that leads nowhere, or lacks it."""
+        name = "node-1" if hidden else "another"
+        where = NodeEntry(name, NEVER_ROUTED, self.node.port, self.node.credentials)
+        inventory_for([where], self.redis_url, self.folder / "inventory.yaml", timeout_s=20)
+        return RunningCrawlctl(*words, cwd=self.folder)
+
+    def outside(self) -> str | None:
+        record = self.node.record(shared_of(self.store))
+        return record.report.outside if record else None
+
+
+@pytest.fixture(scope="module")
+def stage(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    redis_server.flush()
+    folder = tmp_path_factory.mktemp("moving")
+    (folder / "redial.py").write_text(_REDIAL)
+    file = folder / "address"
+    with MovingLink(redis_server.port, file, address=HOME) as link:
+        node = PluginNode(
+            folder / "node-1",
+            redis_url=f"redis://127.0.0.1:{link.port}/0?socket_timeout=1",
+            lease_s=LEASE_S,
+            own={
+                "redial_command": f"{sys.executable} {folder / 'redial.py'} {file} {AWAY}",
+                "redial_min_interval_s": "0",
+            },
+            options={"items_dir": "items"},
+        )
+        try:
+            node.start()
+            with shared_store(redis_server.url, folder / "operator") as store:
+                node.wait_registered(shared_of(store))
+                node.hold(VERSION, egg=node_egg())
+                node.wait_ready(store, VERSION)
+                yield Stage(node, store, link, folder, redis_server.url)
+        finally:
+            node.kill()
+
+
+def test_files_of_a_node_that_http_does_not_reach_come_through_redis(stage: Stage) -> None:
+    shared_of(stage.store).queue.add([a_node_job("job-files")])
+    ended(stage.store, "job-files")
+    log = stage.node.folder / "logs" / "shop" / "quick" / "job-files.log"
+
+    with stage.crawlctl("logs", "job-files") as command:
+        told = command.wait().expect()
+    assert told.out == log.read_text()
+    assert told.err.count("node-1 is not reached by HTTP; through Redis") == 1
+    with stage.crawlctl("logs", "job-files", "-n", "2") as command:
+        assert command.wait().expect().out.splitlines() == log.read_text().splitlines()[-2:]
+    with stage.crawlctl("items", "job-files", hidden=False) as command:
+        told = command.wait().expect()
+    assert "environment" in json.loads(told.out)
+    assert told.err == ""
+
+
+def test_a_log_is_followed_through_redis_until_the_job_has_ended(stage: Stage) -> None:
+    begun = stage.folder / "begun"
+    shared_of(stage.store).queue.add([a_node_job("job-followed", args={"sleep_s": "2", "begun": str(begun)})])
+    wait_until(begun.exists, deadline_s=SOON_S, what="the spider to begin")
+    with stage.crawlctl("logs", "job-followed", "-f", hidden=False) as command:
+        wait_until(lambda: "Spider opened" in command.out, deadline_s=SOON_S, what="the log's first lines")
+        assert command.is_running
+        assert "Spider closed (finished)" in command.wait().expect().out
+
+
+def test_a_node_that_was_dialled_anew_is_back_within_its_lease(stage: Stage) -> None:
+    assert stage.outside() == HOME
+    seen = set[NodeState]()
+
+    def is_seen_elsewhere() -> bool:
+        record = stage.node.record(shared_of(stage.store))
+        assert record is not None
+        seen.add(record.state)
+        return record.report.outside == FURTHER
+
+    stage.link.address = FURTHER
+    wait_until(is_seen_elsewhere, deadline_s=SOON_S, what="the node to be seen at its new address")
+    assert NodeState.LOST not in seen
+    assert "address has changed" in stage.node.log_text()
