@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from toolkit.cluster.nodes import Nodes
     from toolkit.config.inventory import Inventory
+    from toolkit.provision.keyring import Keyring
     from toolkit.store.interfaces import Shared, Store
 
 
@@ -53,6 +54,7 @@ class Session:
         from toolkit.config.inventory import find, load
         from toolkit.config.paths import state_path
         from toolkit.provision.credentials import with_local_credentials
+        from toolkit.provision.own_authority import with_own_authority
 
         try:
             inventory = load(find(self.options.inventory, start=Path.cwd(), environ=os.environ))
@@ -60,7 +62,16 @@ class Session:
             if (targets := self._targets()) is None:
                 raise
             return targets
-        return with_local_credentials(inventory, state_path(inventory.path, os.environ))
+        folder = state_path(inventory.path, os.environ)
+        return with_own_authority(with_local_credentials(inventory, folder), folder)
+
+    @cached_property
+    def keyring(self) -> Keyring:
+        """The keys that releases are signed with, and that nodes trust; nothing is made by looking."""
+        from toolkit.config.paths import state_path
+        from toolkit.provision.keyring import Keyring
+
+        return Keyring.of(self.inventory, state_path(self.inventory.path, os.environ))
 
     @cached_property
     def state_folder(self) -> Path:

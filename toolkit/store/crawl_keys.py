@@ -34,8 +34,10 @@
 from __future__ import annotations
 
 from toolkit.model.crawls import CrawlKeys
+from toolkit.model.errors import ConfigurationError
 from toolkit.model.names import CrawlId, WorkerName
 
+CLUSTERS = "crawlctl:{"
 REGISTRY, RUNS, HOMES, GARBAGE = "crawlctl:crawls", "crawlctl:runs", "crawlctl:workers", "crawlctl:garbage"
 
 
@@ -47,9 +49,18 @@ def default_keys(crawl: CrawlId) -> CrawlKeys:
 
 
 class FrontierKeys:
-    """The key names of one crawl."""
+    """The key names of one crawl.
+
+    Raises:
+        ConfigurationError: one is of crawlctl's own names: who may work on crawls alone could have put it into their
+            registry, so that somebody with more rights works on it for him.
+
+    """
 
     def __init__(self, keys: CrawlKeys) -> None:
+        for key in (keys.requests, keys.seen, keys.seeds, keys.items):
+            if key.startswith(CLUSTERS) or key in {REGISTRY, RUNS, HOMES, GARBAGE}:
+                raise ConfigurationError(f"a crawl's key cannot be {key!r}: crawlctl keeps something else there")
         below = f"{keys.requests}:"
         self.requests, self.seen, self.seeds, self.items = keys.requests, keys.seen, keys.seeds, keys.items
         self.state = f"{below}state"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.releases import Release, Rollout, RolloutLock
@@ -11,6 +12,8 @@ from toolkit.store.connect import RedisDoor
 from toolkit.store.interfaces import MAX_HISTORY
 from toolkit.store.keys import Keys
 from toolkit.store.ordering import newest_first, ttl_ms
+
+MAX_TRIES = 5
 
 
 class RedisReleases:
@@ -67,6 +70,31 @@ class RedisReleases:
             raise refusals.lock_lost(lock)
         if verdict == "other_bytes":
             raise refusals.other_bytes(project, release.version)
+
+    def sign(self, release: Release, lock: RolloutLock) -> None:
+        """See `ReleaseStore.sign`."""
+        keys, project, version = self._keys, release.project, release.version
+        for _ in range(MAX_TRIES):
+            body = self._door.ask("HGET", keys.releases(project), version)
+            if body is None:
+                raise refusals.no_such_release(project, version)
+            known = wire.read_release(body)
+            if known.digest != release.digest:
+                raise refusals.other_bytes(project, version)
+            if known.signature == release.signature:
+                return
+            signed = wire.write_release(replace(known, signature=release.signature))
+            verdict = self._door.run(
+                "sign",
+                keys=[keys.lock(project), keys.releases(project), keys.active, keys.changes],
+                args=[lock.token, project, version, body, signed],
+            )
+            if verdict == "not_ours":
+                raise refusals.lock_lost(lock)
+            if verdict == "done":
+                self._door.ask("PUBLISH", keys.wake, "releases")
+                return
+        raise refusals.lock_lost(lock)
 
     def activate(self, rollout: Rollout, lock: RolloutLock, *, held_by: Sequence[NodeName]) -> None:
         """See `ReleaseStore.activate`."""

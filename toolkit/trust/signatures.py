@@ -30,9 +30,11 @@ def sign(project: ProjectName, version: VersionName, digest: str, *, key: Signin
 
 def countersign(known: str | None, project: ProjectName, version: VersionName, digest: str, *, key: SigningKey) -> str:
     """Return the signatures with ours among them; ours is there once, whatever was there."""
-    others = [line for line in (known or "").splitlines() if line.split()[1:2] != [key.public.id]]
     ours = sign(project, version, digest, key=key)
-    kept = [line for line in others if line.strip()]
+    lines = [line.strip() for line in (known or "").splitlines() if line.strip()]
+    if known is not None and ours in lines:
+        return known
+    kept = [line for line in lines if line.split()[1:2] != [key.public.id]]
     while kept and len("\n".join([*kept, ours])) > MAX_CHARS:
         kept.pop(0)
     return "\n".join([*kept, ours])
