@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from toolkit.model.errors import CrawlctlError
     from toolkit.model.names import NodeName, ProjectName
     from toolkit.model.releases import DeployResult, NodeResult
-    from toolkit.rollout.egg import Egg
+    from toolkit.rollout.egg import Egg, Treatment
     from toolkit.rollout.preflight import Preflight
     from toolkit.rollout.push import Cargo
 
@@ -31,6 +31,12 @@ ProjectFolder = Annotated[
 ]
 IncludeDependencies = Annotated[
     bool, typer.Option("--include-dependencies", help="Pack what requirements.txt asks for into the egg.")
+]
+SyncDeps = Annotated[
+    bool, typer.Option("--sync-deps", help="Let each node run it in an environment of its own with its requirements.")
+]
+NoCheckDeps = Annotated[
+    bool, typer.Option("--no-check-deps", help="Leave its requirements out: no node looks whether it has them.")
 ]
 StealOption = Annotated[bool, typer.Option("--steal", help="Take the lock over from the rollout that holds it.")]
 
@@ -58,6 +64,8 @@ def build(
         bool, typer.Option("--check", help="List its spiders as a node would; without -o, write no file.")
     ] = False,
     include_dependencies: IncludeDependencies = False,
+    sync_deps: SyncDeps = False,
+    no_check_deps: NoCheckDeps = False,
 ) -> None:
     """Build a project's egg: the same source gives the same bytes, and your folder stays untouched."""
     from toolkit.config.project import find_project
@@ -66,7 +74,8 @@ def build(
     from toolkit.views.rollouts import egg_view
 
     project = find_project(project_dir)
-    egg = build_egg(project, include_dependencies=include_dependencies)
+    treatment = _treatment(sync_deps=sync_deps, no_check_deps=no_check_deps, is_packed=include_dependencies)
+    egg = build_egg(project, include_dependencies=include_dependencies, treatment=treatment)
     spiders = preflight(project.root, egg, environ=os.environ) if check else None
     path = None if check and out is None else out or Path(f"{project.name}.egg")
     if path is not None:
@@ -78,6 +87,9 @@ def build(
         "files": egg.files,
         "builder": egg.builder,
         "left_out": list(egg.left_out),
+        "needs": list(egg.needs),
+        "environment": egg.has_environment,
+        "remarks": list(egg.remarks),
         "spiders": None if spiders is None else list(spiders),
         "file": str(path) if path else None,
     }
@@ -96,6 +108,8 @@ def deploy(
         Path | None, typer.Option("--egg", metavar="FILE", help="Use this egg instead of building one.")
     ] = None,
     include_dependencies: IncludeDependencies = False,
+    sync_deps: SyncDeps = False,
+    no_check_deps: NoCheckDeps = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would happen on each node, and change nothing.")
     ] = False,
@@ -107,7 +121,8 @@ def deploy(
     """Ship a project to every node, read it back from each, and make it the active release; or undo it all."""
     from toolkit.rollout.preflight import begin_preflight
 
-    scrapy_project, built = _egg(project_dir, project, egg, include_dependencies=include_dependencies)
+    treatment = _treatment(sync_deps=sync_deps, no_check_deps=no_check_deps, is_packed=include_dependencies)
+    scrapy_project, built = _egg(project_dir, project, egg, include_dependencies=include_dependencies, how=treatment)
     with begin_preflight(scrapy_project.root, built, environ=os.environ) as tried:
         # All this takes about as long as the project's own Python needs to list the spiders beside it.
         from toolkit.rollout.deploy import InterruptedDeployError, plan
@@ -224,22 +239,33 @@ def prune(
         raise session.failed(NodesFailedError(f"not everything could be removed: {why}", hint="run it again later"))
 
 
+def _treatment(*, sync_deps: bool, no_check_deps: bool, is_packed: bool) -> Treatment:
+    """Return how the project's requirements are treated."""
+    from toolkit.model.errors import UsageError
+    from toolkit.rollout.egg import Treatment
+
+    if sync_deps and (no_check_deps or is_packed):
+        other = "--no-check-deps" if no_check_deps else "--include-dependencies"
+        raise UsageError(f"--sync-deps and {other} exclude each other")
+    return Treatment.INSTALL if sync_deps else Treatment.IGNORE if no_check_deps else Treatment.CHECK
+
+
 def _egg(
-    folder: Path, project: str | None, file: Path | None, *, include_dependencies: bool
+    folder: Path, project: str | None, file: Path | None, *, include_dependencies: bool, how: Treatment
 ) -> tuple[ScrapyProject, Egg]:
     """Build the egg, or read the one given; the project's name comes from its scrapy.cfg unless `-p` says otherwise."""
     from toolkit.config.project import ScrapyProject, find_project
     from toolkit.model.names import check_project
-    from toolkit.rollout.egg import build_egg, read_egg
+    from toolkit.rollout.egg import build_egg, read_egg, with_needs
 
     named = None if project is None else check_project(project)
     if file is not None:
-        egg = read_egg(file)
+        egg = with_needs(read_egg(file), how)
         name = named or check_project(egg.settings_module.partition(".")[0])
         return ScrapyProject(file.parent.resolve(), name, egg.settings_module), egg
     found = find_project(folder)
     found = replace(found, name=named or found.name)
-    return found, build_egg(found, include_dependencies=include_dependencies)
+    return found, build_egg(found, include_dependencies=include_dependencies, treatment=how)
 
 
 def _cargo(session: Session, project: ScrapyProject, egg: Egg, version: str | None, tried: Preflight) -> Cargo:
@@ -247,16 +273,20 @@ def _cargo(session: Session, project: ScrapyProject, egg: Egg, version: str | No
     from toolkit.model.names import check_version, spider_problem
     from toolkit.rollout.deploy import choose_version
     from toolkit.rollout.push import Cargo
+    from toolkit.rollout.signing import signed
 
     wanted = None if version is None else check_version(version)
     for name in egg.left_out:
         session.printer.say(f"left out of the egg, since it looks like a secret: {name}", style="yellow")
+    for remark in egg.remarks:
+        session.printer.say(remark, style="yellow")
     chosen = choose_version(session.store, project.name, egg.digest, wanted=wanted)
     spiders = tried.spiders()
     for spider in spiders:
         if problem := spider_problem(spider):
             session.printer.say(f"Scrapyd cannot run the spider {spider!r}: {problem}", style="yellow")
-    return Cargo(project.name, chosen, egg.content, egg.digest, spiders)
+    cargo = Cargo(project.name, chosen, egg.content, egg.digest, spiders, egg.needs, egg.has_environment)
+    return signed(session.store, cargo, session.keyring.signing_key())
 
 
 def _with_progress(

@@ -44,9 +44,11 @@ class NodeRow:
     drained_by: str | None = None
     error: str | None = None
     behind: Mapping[str, str] = field(default_factory=dict)
+    environments: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     software: Mapping[str, str] = field(default_factory=dict)
     started_at: datetime | None = None
+    outside: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +203,11 @@ def _of_record(record: NodeRecord) -> NodeRow:
         drained_by=record.drained_by,
         error=status.error,
         behind=report.behind,
+        environments=report.environments,
         labels=report.labels,
         software=report.software,
         started_at=report.started_at,
+        outside=report.outside,
     )
 
 

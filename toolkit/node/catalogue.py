@@ -12,8 +12,9 @@ import importlib.metadata
 import json
 import os
 import platform
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,19 +44,23 @@ class Surroundings:
     def now(cls) -> Surroundings:
         """Return those of this process' environment; reads every package's metadata, tens of milliseconds."""
         found = {f"{each.name}=={each.version}" for each in importlib.metadata.distributions()}
-        digest = hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
+        digest = hashlib.sha256("\n".join([sys.prefix, *sorted(found)]).encode()).hexdigest()
         return cls(f"{platform.python_implementation()} {platform.python_version()}", digest)
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """That an egg's spiders were listed: which bytes, in which surroundings, what was found, when (UTC)."""
+    """That an egg's spiders were listed: which bytes, in which surroundings, what was found, when (UTC).
+
+    `environment` is the one of its own in which that was done, if it has one (`environments.py`).
+    """
 
     digest: str
     spiders: tuple[SpiderName, ...]
     surroundings: Surroundings
     at: datetime
     file: EggFile | None = None
+    environment: str | None = None
 
 
 class Catalogue:
@@ -104,11 +109,39 @@ class Catalogue:
         proof = self._proofs.get(key) or self._remembered.get(key)
         return None if proof is None or proof.file != file else proof.digest
 
-    def confirm(self, project: str, version: str, *, file: EggFile, surroundings: Surroundings) -> bool:
-        """Let a remembered proof count again if its egg's file is untouched and the surroundings are the same."""
+    def environment(self, project: str, version: str | None) -> str | None:
+        """Return the environment in which a version runs, also one that is just being proven again; none has most."""
+        key = (ProjectName(project), VersionName(version or self.newest(project) or ""))
+        proof = self._proofs.get(key) or self._remembered.get(key)
+        return None if proof is None else proof.environment
+
+    def environments(self) -> Mapping[str, tuple[Key, ...]]:
+        """Return the versions that have an environment of their own, by its name."""
+        with self._lock:
+            found: dict[str, list[Key]] = {}
+            for key, proof in sorted({**self._remembered, **self._proofs}.items()):
+                if proof.environment is not None:
+                    found.setdefault(proof.environment, []).append(key)
+            return {name: tuple(keys) for name, keys in found.items()}
+
+    def confirm(
+        self,
+        project: str,
+        version: str,
+        *,
+        file: EggFile,
+        surroundings: Surroundings,
+        is_there: Callable[[str | None], bool] = lambda _: True,
+    ) -> bool:
+        """Let a remembered proof count again if its egg's file is untouched and the surroundings are the same.
+
+        `is_there` tells whether its environment still is.
+        """
         key = (ProjectName(project), VersionName(version))
         proof = self._proofs.get(key) or self._remembered.get(key)
         if proof is None or (proof.file, proof.surroundings) != (file, surroundings):
+            return False
+        if not is_there(proof.environment):
             return False
         if key not in self._proofs:
             self.add(*key, proof)
@@ -140,6 +173,11 @@ class Catalogue:
             self._behind[key] = reason
             if self._proofs.pop(key, None) is not None:
                 self._changed()
+
+    def try_again(self, project: str, version: str) -> None:
+        """Take back the reason why a version is not held: it is being seen to again."""
+        with self._lock:
+            self._behind.pop((ProjectName(project), VersionName(version)), None)
 
     def keep_behind(self, wanted: frozenset[Key]) -> None:
         """Forget the reasons of what nobody wants any more."""
@@ -194,6 +232,7 @@ def _row(project: ProjectName, version: VersionName, proof: Proof) -> dict[str, 
         "at": proof.at.isoformat(),
         "size_bytes": file and file.size_bytes,
         "modified_ns": file and file.modified_ns,
+        "environment": proof.environment,
     }
 
 
@@ -216,7 +255,9 @@ def _proof(row: Mapping[str, Any]) -> tuple[Key, Proof]:
     spiders = tuple(SpiderName(str(name)) for name in row["spiders"])
     surroundings = Surroundings(str(row["python"]), str(row["packages"]))
     at = datetime.fromisoformat(row["at"])
-    proof = Proof(str(row["digest"]), spiders, surroundings, at.astimezone(UTC), file)
+    environment = row.get("environment")
+    named = None if environment is None else str(environment)
+    proof = Proof(str(row["digest"]), spiders, surroundings, at.astimezone(UTC), file, named)
     return (ProjectName(str(row["project"])), VersionName(str(row["version"]))), proof
 
 

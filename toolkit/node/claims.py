@@ -1,21 +1,23 @@
-"""What `claim.json` keeps of a job that this node has taken, so that a later Scrapyd knows it. Pure."""
+"""What `claim.json` keeps of a job that this node has taken, so that a later Scrapyd knows it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from toolkit.model.names import JobId, ProjectName, SpiderName, Token, VersionName, WorkerName, worker_of
 from toolkit.model.queue import Claimed
+from toolkit.runs.folder import CLAIM, RunFolder
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One claim of one job. `begun_at` is in seconds since the epoch; `timeout_s` counts from there.
 
-    `redis_file` is where the spider finds the URL of the cluster's Redis: neither its environment nor its command line
-    shows it.
+    `environment` is that of its release, if it has one of its own. `redis_file` is where the spider finds the URL of
+    the cluster's Redis: neither its environment nor its command line shows it.
     """
 
     job_id: JobId
@@ -28,9 +30,18 @@ class Claim:
     lease_s: float
     timeout_s: float | None = None
     redis_file: str | None = None
+    environment: str | None = None
 
     @classmethod
-    def of(cls, claimed: Claimed, *, begun_at: float, lease_s: float, redis_file: str | None = None) -> Claim:
+    def of(
+        cls,
+        claimed: Claimed,
+        *,
+        begun_at: float,
+        lease_s: float,
+        redis_file: str | None = None,
+        environment: str | None = None,
+    ) -> Claim:
         """Return what is kept of a claim that the queue has just given."""
         job = claimed.job
         return cls(
@@ -44,6 +55,7 @@ class Claim:
             lease_s=lease_s,
             timeout_s=job.timeout_s,
             redis_file=redis_file,
+            environment=environment,
         )
 
     @property
@@ -62,6 +74,7 @@ def read_claim(content: Mapping[str, Any] | None) -> Claim | None:
         return None
     try:
         timeout_s, redis_file = content["timeout_s"], content.get("redis_file")
+        environment = content.get("environment")
         return Claim(
             job_id=JobId(str(content["job_id"])),
             token=Token(str(content["token"])),
@@ -73,6 +86,13 @@ def read_claim(content: Mapping[str, Any] | None) -> Claim | None:
             lease_s=float(content["lease_s"]),
             timeout_s=None if timeout_s is None else float(timeout_s),
             redis_file=None if redis_file is None else str(redis_file),
+            environment=None if environment is None else str(environment),
         )
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def environments_in_use(runs: Path) -> frozenset[str]:
+    """Return the environments in which jobs of this node run, also those that an earlier Scrapyd began."""
+    claims = (read_claim(RunFolder(path).read(CLAIM)) for path in runs.glob("*"))
+    return frozenset(claim.environment for claim in claims if claim is not None and claim.environment is not None)

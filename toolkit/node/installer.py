@@ -114,6 +114,7 @@ class Installer:
             for version in versions:
                 if (project, version) not in held:
                     changed |= self._shelf.prove_held(project, version, surroundings)
+        self._shelf.tidy_environments()
         return changed
 
     def _install(self, store: Store, key: Key, release: Release) -> bool:
@@ -149,12 +150,16 @@ class Installer:
             return True
 
     def _fetch(self, store: Store, key: Key, release: Release, held: str | None) -> None:
+        self._shelf.catalogue.try_again(*key)
         self._shelf.trust.require(*key, release.digest, release.signature)
         content = shared_of(store).eggs.fetch(release.digest, max_bytes=self._shelf.max_egg_bytes)
         if content is None:
             raise EggError(_NOT_KEPT)
         with self._shelf.staged(key[0], io.BytesIO(content), digest=release.digest) as staged:
             proof = self._shelf.prove(staged)
+            # Making its environment may have taken so long that the deploy was given up meanwhile.
+            if proof.environment is not None and key not in _wanted(store, self._node):
+                raise EggError("it was taken back before its environment was made")
             self._shelf.publish(staged, key[1], proof, replaces=held, signature=release.signature)
         _log.info("Installed {project} {version} from the store", project=key[0], version=key[1])
 

@@ -141,7 +141,13 @@ class LeasedLauncher(Service):
         self._offered.pop(slot, None)
         member = self.membership
         redis_file = str(member.redis_file)
-        claim = Claim.of(claimed, begun_at=time.time(), lease_s=member.settings.lease_s, redis_file=redis_file)
+        claim = Claim.of(
+            claimed,
+            begun_at=time.time(),
+            lease_s=member.settings.lease_s,
+            redis_file=redis_file,
+            environment=member.catalogue.environment(claimed.job.project, claimed.job.version),
+        )
         run: Run | None = None
         try:
             run = self._prepare(claimed, claim, slot)
@@ -160,7 +166,8 @@ class LeasedLauncher(Service):
         message = spawning.message_of(claimed.job)
         environment = self.app.getComponent(IEnvironment)
         message["settings"].update(environment.get_settings(message))
-        args = spawning.command_of(message, runner=self.runner)
+        python = self.membership.environments.python(claim.environment)
+        args = spawning.command_of(message, runner=self.runner, python=python)
         env = environment.get_environment(message, slot)
         # Last, so that nothing which fails leaves a folder behind.
         folder = spawning.folder_for(self.membership.home.runs, claim)

@@ -22,11 +22,13 @@ from scrapyd.webservice import spider_list
 from twisted.internet.threads import deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 
+from toolkit.config.requirements import in_words, lacking, needs_of
 from toolkit.model.errors import ConflictError, EggError, UntrustedError
 from toolkit.model.names import ProjectName, VersionName
 from toolkit.node.archive import UNPACKED_FACTOR, check_archive
 from toolkit.node.catalogue import Catalogue, Proof, Surroundings, with_file
 from toolkit.node.eggstorage import ProvenEggStorage, held_as
+from toolkit.node.environments import Environments
 from toolkit.node.listing import SpiderLister
 from toolkit.node.membership import membership
 from toolkit.node.reactor import reactor
@@ -40,8 +42,8 @@ T = TypeVar("T")
 THREADS = 4
 """How many eggs may be staged or listed at a time."""
 
-STAGING_S = 600.0
-"""How long everything about a staged egg but its listing takes at most."""
+STAGING_S = 7200.0
+"""How long everything about a staged egg but its listing takes at most; its environment may take most of it."""
 
 _PIECE_BYTES = 1 << 20
 
@@ -65,6 +67,7 @@ class Shelf:
         eggs: ProvenEggStorage,
         catalogue: Catalogue,
         lister: SpiderLister,
+        environments: Environments,
         max_egg_bytes: int,
         trust: Trust | None = None,
     ) -> None:
@@ -73,6 +76,7 @@ class Shelf:
         self.max_egg_bytes = max_egg_bytes
         self.trust = trust or Trust(None)
         self._lister = lister
+        self._environments = environments
         self._lock = threading.Lock()
 
     @contextmanager
@@ -116,10 +120,9 @@ class Shelf:
         """
         surroundings = Surroundings.now()
         known = self.catalogue.remembered(staged.project, digest=staged.digest, surroundings=surroundings)
-        if known is not None:
+        if known is not None and self._environments.has(known.environment):
             return known
-        spiders = self._lister.spiders(staged.project, staged.path.stem)
-        return Proof(staged.digest, spiders, surroundings, datetime.now(UTC))
+        return self._list(staged.project, staged.path, staged.digest, surroundings)
 
     def publish(
         self,
@@ -168,17 +171,17 @@ class Shelf:
             digest = digest or self.eggs.digest(project, version) or ""
             self.trust.require(project, version, digest, self.eggs.signature(project, version))
         is_proven = self.catalogue.proof(project, version) is not None
-        if self.catalogue.confirm(project, version, file=file, surroundings=surroundings):
+        is_there = self._environments.has
+        if self.catalogue.confirm(project, version, file=file, surroundings=surroundings, is_there=is_there):
             self._tell_scrapyd(project, version)
             return not is_proven
         path = self.eggs.path(project, version)
         digest = digest or self.eggs.digest(project, version) or ""
         proof = self.catalogue.remembered(project, digest=digest, surroundings=surroundings)
-        if proof is None:
+        if proof is None or not is_there(proof.environment):
             self.catalogue.suspend(project, version, "its spiders are being listed")
             self._check(path)
-            spiders = self._lister.spiders(project, version)
-            proof = Proof(digest, spiders, surroundings, datetime.now(UTC))
+            proof = self._list(project, path, digest, surroundings)
         self._note(project, version, with_file(proof, file))
         return True
 
@@ -208,6 +211,10 @@ class Shelf:
         """Remove what a crash left of eggs that were being staged."""
         self.eggs.discard_old_staged(older_than_s=self._lister.timeout_s + STAGING_S)
 
+    def tidy_environments(self) -> None:
+        """Remove the environments that no version needs any more; only when all that lies here was looked at."""
+        self._environments.drop_unused(self.catalogue.environments())
+
     def drop(self, project: str, version: str | None = None) -> None:
         """Remove a version, or a whole project. Quick enough for the reactor.
 
@@ -236,6 +243,7 @@ class Shelf:
     def close(self) -> None:
         """End the listings that are under way."""
         self._lister.close()
+        self._environments.close()
 
     def _stage(self, project: ProjectName, path: Path, content: BinaryIO, digest: str | None) -> StagedEgg:
         with path.open("wb") as file:
@@ -249,6 +257,16 @@ class Shelf:
             raise EggError(f"the egg that arrived has the digest {found}, not {digest:.80}: it was changed on its way")
         self._check(path)
         return StagedEgg(project, path, found, size_bytes)
+
+    def _list(self, project: ProjectName, egg: Path, digest: str, surroundings: Surroundings) -> Proof:
+        """List an egg's spiders where all that it needs is: here, or in an environment of its own."""
+        needs = needs_of(egg)
+        environment = self._environments.ensure(needs.lines) if needs.has_environment else None
+        if environment is None and (lacks := lacking(needs.lines)):
+            raise EggError(in_words(lacks))
+        python = self._environments.python(environment)
+        spiders = self._lister.spiders(project, egg.stem, python=python)
+        return Proof(digest, spiders, surroundings, datetime.now(UTC), environment=environment)
 
     def _check(self, path: Path) -> None:
         check_archive(path, max_unpacked_bytes=self.max_egg_bytes * UNPACKED_FACTOR)
@@ -276,6 +294,7 @@ def shelf(config: Config) -> Shelf:
             eggs=ProvenEggStorage(config),
             catalogue=node.catalogue,
             lister=SpiderLister(runner=settings.runner, timeout_s=settings.listing_timeout_s),
+            environments=node.environments,
             max_egg_bytes=settings.max_egg_mb * 1_000_000,
             trust=Trust(settings.trusted_keys),
         )

@@ -74,9 +74,9 @@ def environment_of(env: Mapping[str, str], folder: RunFolder) -> dict[str, str]:
     return {**without_secrets(env), RUN_VARIABLE: str(folder.path)}
 
 
-def command_of(message: Mapping[str, Any], *, runner: str) -> list[str]:
-    """Return the command line, as Scrapyd makes it."""
-    return [sys.executable, "-m", runner, "crawl", *get_crawl_args(dict(message))]
+def command_of(message: Mapping[str, Any], *, runner: str, python: str = sys.executable) -> list[str]:
+    """Return the command line, as Scrapyd makes it; `python` is that of the release's environment, if it has one."""
+    return [python, "-m", runner, "crawl", *get_crawl_args(dict(message))]
 
 
 def spawn(run: Run) -> None:
@@ -90,7 +90,7 @@ def spawn(run: Run) -> None:
     with run.folder.output.open("ab") as output, Path(os.devnull).open("rb") as nothing:
         reactor().spawnProcess(
             SpawnedProcess(run),
-            sys.executable,
+            run.args[0],
             args=run.args,
             env=run.env,
             childFDs={0: nothing.fileno(), 1: output.fileno(), 2: output.fileno()},

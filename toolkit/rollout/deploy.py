@@ -12,11 +12,13 @@ from toolkit.model.names import ProjectName, VersionName
 from toolkit.model.outcomes import Outcomes
 from toolkit.model.releases import LATER, DeployResult, NodeResult
 from toolkit.model.snapshot import NodeState
+from toolkit.rollout.lacking import asks_s, refuse_lacking, refuse_without_environments
 from toolkit.rollout.lock import holding_lock
 from toolkit.rollout.plugged import is_held_already
 from toolkit.rollout.push import DONE, FETCHED, Cargo, OnStep
 from toolkit.rollout.shipment import InterruptedPushError, Shipment, release_of
 from toolkit.rollout.targets import Target, patience_s, stock_node, targets_of
+from toolkit.rollout.unfinished import clear_the_way
 from toolkit.rollout.version import make_version
 from toolkit.store.interfaces import Store
 
@@ -46,7 +48,7 @@ def choose_version(store: Store, project: ProjectName, digest: str, *, wanted: V
 def plan(nodes: Nodes, store: Store, cargo: Cargo, *, is_whole: bool = False) -> Outcomes[str]:
     """Say what a deploy would do on each node: `hold`, `upload`, or `later` on a lost one. Nothing is changed.
 
-    Only stock nodes are asked; of the others the registry tells.
+    Stock nodes are asked by HTTP; of the others the registry tells, and they themselves what of its needs they lack.
     """
     cargo = replace(cargo, proven=store.releases.holders(cargo.project, cargo.version))
 
@@ -54,12 +56,16 @@ def plan(nodes: Nodes, store: Store, cargo: Cargo, *, is_whole: bool = False) ->
         if target.record is not None:
             if target.record.state is NodeState.LOST:
                 return LATER
-            return "hold" if is_held_already(target.record, cargo) else "upload"
+            if is_held_already(target.record, cargo):
+                return "hold"
+            refuse_lacking(target.name, store, cargo)
+            return "upload"
+        refuse_without_environments(target.name, cargo)
         node = stock_node(target)
         return "hold" if cargo.version in node.versions(cargo.project) and node.name in cargo.proven else "upload"
 
     targets = targets_of(nodes, store, is_whole=is_whole)
-    return fan_out(targets, step, deadline_s=lambda target: patience_s(target, calls=1, waits_s=1.0))
+    return fan_out(targets, step, deadline_s=lambda target: patience_s(target, calls=1, waits_s=1.0 + asks_s(cargo)))
 
 
 def deploy(
@@ -84,6 +90,7 @@ def deploy(
     Raises:
         RefusedError: the egg is too large for the store; nothing was sent.
         LockHeldError: another rollout of the project is under way.
+        RefusedError: a rollout in waves is held or was left, and `steal` was not asked for.
         ConflictError: the lock was stolen, or the version released with other content, meanwhile; nothing was made
             active.
         InterruptedDeployError: Ctrl-C; undone.
@@ -91,6 +98,7 @@ def deploy(
     """
     with holding_lock(store.releases, cargo.project, why=f"deploy {cargo.version}", steal=steal) as held:
         refuse_other_content(store, cargo.project, cargo.version, cargo.digest)
+        clear_the_way(store, cargo.project, held.lock, steal=steal, doing=f"the deploy of {cargo.version}")
         former = store.releases.active(cargo.project)
         cargo = replace(cargo, proven=store.releases.holders(cargo.project, cargo.version))
         release = release_of(store, cargo, revision=revision)
@@ -105,6 +113,7 @@ def deploy(
             return shipment.give_up(pushed)
         was_active = former is not None and former.version == cargo.version
         if was_active and not any(each.result.step in {DONE, FETCHED} for each in proven):
+            shipment.countersign()
             shipment.end_offer()
             return shipment.result(pushed, is_active=True, is_changed=False)
         shipment.activate([each.result for each in pushed])

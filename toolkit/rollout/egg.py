@@ -14,6 +14,7 @@ import os
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,11 +28,18 @@ if TYPE_CHECKING:
 
 _OUR_PACKAGE = "toolkit"
 _NAMING_NEEDS = ("requirements.txt", "pyproject.toml")
-NO_NEEDS: tuple[None, tuple[str, ...]] = (None, ())
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
 _UNIX = 3
 _FILE_MODE = 0o100644 << 16
 _FOLDER_MODE = 0o040755 << 16 | 0x10
+
+
+class Treatment(StrEnum):
+    """What becomes of a project's requirements: nodes check them, install them, or hear nothing of them."""
+
+    CHECK = "check"
+    INSTALL = "install"
+    IGNORE = "ignore"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +68,13 @@ def build_egg(
     *,
     include_dependencies: bool = False,
     python: Path | None = None,
-    check_deps: bool = True,
-    sync_deps: bool = False,
+    treatment: Treatment = Treatment.CHECK,
 ) -> Egg:
     """Build the project's egg without writing to its folder.
 
     The same tree gives the same bytes, whatever its place, times, modes and order on disk. `include_dependencies`
     packs what `requirements.txt` asks for, resolved for `python` (by default the one that runs this). The requirements
-    that are not packed travel in the egg, for nodes to check; with `sync_deps` for nodes to install, and without
-    `check_deps` not at all.
+    that are not packed travel in the egg, to be treated as said.
 
     Raises:
         EggError: the project cannot be built; the message names the file or holds the builder's last lines.
@@ -84,7 +90,7 @@ def build_egg(
     settings_module, entry_points = _entry_points(contents.entry_points, project.settings_module)
     _refuse_missing_settings(root, contents, settings_module)
     _refuse_our_name(files, root.name)
-    needs, remarks = _needs(root, is_packed=include_dependencies, sync_deps=sync_deps) if check_deps else NO_NEEDS
+    needs, remarks = _needs(root, treatment, is_packed=include_dependencies)
     content = _pack({**files, **_egg_info(contents, entry_points, files), **(needs.files() if needs else {})})
     return Egg(
         content=content,
@@ -99,16 +105,17 @@ def build_egg(
     )
 
 
-def with_needs(egg: Egg, *, check_deps: bool = True, sync_deps: bool = False) -> Egg:
-    """Return an egg that was built before with its requirements treated otherwise; other bytes, and so another release.
+def with_needs(egg: Egg, treatment: Treatment) -> Egg:
+    """Return an egg that was built before with its requirements treated so; other bytes are another release.
 
-    With `sync_deps` nodes install them, without `check_deps` they are taken out.
+    One whose requirements are to be installed stays as it is where they are only to be checked.
     """
-    if not egg.needs or (check_deps and sync_deps <= egg.has_environment):
+    is_to_install = treatment is Treatment.INSTALL
+    if not egg.needs or (treatment is not Treatment.IGNORE and is_to_install <= egg.has_environment):
         return egg
     from toolkit.config.requirements import ENVIRONMENT_FILE, NEEDS_FILE, Needs  # noqa: PLC0415 - as above
 
-    needs = Needs(egg.needs if check_deps else (), has_environment=sync_deps)
+    needs = Needs(() if treatment is Treatment.IGNORE else egg.needs, has_environment=is_to_install)
     with zipfile.ZipFile(io.BytesIO(egg.content)) as archive:
         others = {*archive.namelist()} - {ENVIRONMENT_FILE, NEEDS_FILE}
         files = {name: archive.read(name) for name in others if not name.endswith("/")}
@@ -117,9 +124,9 @@ def with_needs(egg: Egg, *, check_deps: bool = True, sync_deps: bool = False) ->
     return replace(egg, content=content, digest=digest, needs=needs.lines, has_environment=needs.has_environment)
 
 
-def _needs(root: Path, *, is_packed: bool, sync_deps: bool) -> tuple[Needs | None, tuple[str, ...]]:
-    if not any((root / name).is_file() for name in _NAMING_NEEDS):
-        return NO_NEEDS
+def _needs(root: Path, treatment: Treatment, *, is_packed: bool) -> tuple[Needs | None, tuple[str, ...]]:
+    if treatment is Treatment.IGNORE or not any((root / name).is_file() for name in _NAMING_NEEDS):
+        return None, ()
     # Both need packaging, which is slow to load.
     from toolkit.config.requirements import Needs  # noqa: PLC0415
     from toolkit.rollout.requirements import only_of, project_needs  # noqa: PLC0415
@@ -130,7 +137,7 @@ def _needs(root: Path, *, is_packed: bool, sync_deps: bool) -> tuple[Needs | Non
         from toolkit.rollout.dependencies import brought_by_every_node  # noqa: PLC0415
 
         lines = only_of(lines, brought_by_every_node())
-    return Needs(lines, has_environment=sync_deps and bool(lines)), found.remarks
+    return Needs(lines, has_environment=treatment is Treatment.INSTALL and bool(lines)), found.remarks
 
 
 def read_egg(path: Path) -> Egg:

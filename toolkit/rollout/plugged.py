@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from toolkit.cluster.scrapyd import ScrapydNode
@@ -31,6 +32,9 @@ from toolkit.store.interfaces_queue import EggStore
 FETCH_PATIENCE_S = 30.0
 """How long a node that lives may take to fetch and prove an egg by itself."""
 
+ENVIRONMENT_PATIENCE_S = 1800.0
+"""How long it may take where it makes an environment first: its own limit for that, and others that are made before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fetching:
@@ -41,13 +45,26 @@ class Fetching:
     refusal: str | None = None
 
 
-def bring(target: Target, cargo: Cargo, registry: Registry, *, on_step: OnStep) -> Pushed:
+def fetch_patience_s(cargo: Cargo) -> float:
+    """Return how long a node that lives may take to hold this cargo by itself."""
+    return ENVIRONMENT_PATIENCE_S if cargo.has_environment else FETCH_PATIENCE_S
+
+
+def bring(
+    target: Target,
+    cargo: Cargo,
+    registry: Registry,
+    *,
+    on_step: OnStep,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> Pushed:
     """Make a plug-in node hold the cargo, which must be offered in the store already, proven by its own report.
 
     The result's step is `held` when it had it, `done` when it was pushed and read back, `fetched` when the node took
-    it from the store, `later` when the node is lost and will do so when it is back, else the step that failed.
+    it from the store, `later` when the node is lost and will do so when it is back, else the step that failed. What a
+    node fetches by itself is waited for no longer once `is_stopped` says so.
     """
-    attempt = _Attempt(target, cargo, registry, on_step)
+    attempt = _Attempt(target, cargo, registry, on_step, is_stopped)
     try:
         return attempt.run()
     except NodeError as error:
@@ -81,7 +98,9 @@ def is_held_already(record: NodeRecord, cargo: Cargo) -> bool:
 class _Attempt:
     """The steps on one node, with the place that they have come to."""
 
-    def __init__(self, target: Target, cargo: Cargo, registry: Registry, on_step: OnStep) -> None:
+    def __init__(
+        self, target: Target, cargo: Cargo, registry: Registry, on_step: OnStep, is_stopped: Callable[[], bool]
+    ) -> None:
         if target.record is None:
             raise ValueError(f"{target.name} is a stock node")
         self._name = target.name
@@ -90,6 +109,7 @@ class _Attempt:
         self._cargo = cargo
         self._registry = registry
         self._on_step = on_step
+        self._is_stopped = is_stopped
         self._began = time.monotonic()
         self._step = LOOK
         self._is_ours = False
@@ -101,7 +121,7 @@ class _Attempt:
         if self._record.state is NodeState.LOST:
             return self._away(self._record)
         unheard = None
-        if self._node is not None:
+        if self._node is not None and not self._is_to_make_an_environment():
             try:
                 self._push(self._node)
             except NodeRefusedError:
@@ -126,6 +146,11 @@ class _Attempt:
             raise NodeAnswerError(node.name, READ_BACK, f"{cargo.version} is not listed after the upload")
         verify(node, cargo)
 
+    def _is_to_make_an_environment(self) -> bool:
+        """Tell whether an upload would be answered only after minutes: then the node's own word is waited for."""
+        has_name = self._cargo.version in self._record.report.versions.get(self._cargo.project, ())
+        return self._cargo.has_environment and not has_name
+
     def _fetched(self, unheard: NodeError | None) -> Pushed:
         """Wait until the node says that it holds the release, which it fetches without being reached."""
         self._enter(FETCH)
@@ -133,7 +158,8 @@ class _Attempt:
             why = "it holds a version of this name already, and cannot be asked whether it is this one"
             raise unheard or NodeUnreachableError(self._name, FETCH, why)
         self._is_ours = True
-        deadline = time.monotonic() + FETCH_PATIENCE_S
+        patience_s = fetch_patience_s(self._cargo)
+        began = time.monotonic()
         known_refusal = judge_fetching(self._record, self._cargo).refusal
         while True:
             record = self._registry.record(self._name)
@@ -142,14 +168,16 @@ class _Attempt:
                 return self._pushed(FETCHED)
             if found.is_away and record is not None:
                 return self._away(record)
-            is_late = time.monotonic() >= deadline
-            # What it said before the egg was offered is old news; only its time runs.
-            if found.refusal is not None and (is_late or found.refusal != known_refusal):
+            waited_s = time.monotonic() - began
+            # What it said before the egg was offered is old news, until it has had the time to take that back.
+            if found.refusal is not None and (waited_s >= FETCH_PATIENCE_S or found.refusal != known_refusal):
                 raise NodeRefusedError(self._name, FETCH, found.refusal)
-            if is_late:
+            if waited_s >= patience_s:
                 more = f"; nor could it be reached: {short(unheard)}" if unheard else ""
-                why = f"has not fetched it from the store within {FETCH_PATIENCE_S:g} s{more}"
+                why = f"has not fetched it from the store within {patience_s:g} s{more}"
                 raise NodeTimeoutError(self._name, FETCH, why)
+            if self._is_stopped():
+                raise NodeTimeoutError(self._name, FETCH, "interrupted")
             time.sleep(LOOK_EVERY_S)
 
     def _away(self, record: NodeRecord) -> Pushed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from toolkit.model.names import NodeName
 from toolkit.model.outcomes import Outcome, Outcomes
 from toolkit.model.releases import LATER, DeployResult, NodeResult, Release, Rollout
 from toolkit.rollout.lock import HeldLock, operator
-from toolkit.rollout.plugged import FETCH_PATIENCE_S, bring, end_offers
+from toolkit.rollout.plugged import bring, end_offers, fetch_patience_s
 from toolkit.rollout.push import CALLS, LOOK, UPLOAD, Cargo, OnStep, Pushed, push, withdraw
 from toolkit.rollout.targets import Registry, Target, patience_s, stock_node
 from toolkit.store.interfaces import Store
@@ -68,12 +69,22 @@ def cargo_of(store: Store, release: Release, content: bytes) -> Cargo:
 class Shipment:
     """One release, and the nodes that it is for."""
 
-    def __init__(self, store: Store, cargo: Cargo, release: Release, held: HeldLock, targets: Sequence[Target]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        cargo: Cargo,
+        release: Release,
+        held: HeldLock,
+        targets: Sequence[Target],
+        *,
+        kind: str = KIND,
+    ) -> None:
         self.cargo = cargo
+        self._kind = kind
         self.targets = tuple(targets)
-        self._store = store
+        self.store = store
         self._release = release
-        self._held = held
+        self.held = held
         self._is_offered = False
 
     def offer(self, *, to: Collection[NodeName] | None = None) -> None:
@@ -85,9 +96,9 @@ class Shipment:
             RefusedError: the egg is too large for the store.
 
         """
-        if self._store.shared is None or not registered(self._store):
+        if self.store.shared is None or not registered(self.store):
             return
-        eggs = self._store.shared.eggs
+        eggs = self.store.shared.eggs
         if not self._is_offered:
             end_offers(eggs, self.cargo.project, except_for=self.cargo.version)
         eggs.offer(self._release, self.cargo.content, nodes=None if to is None else sorted(to))
@@ -95,8 +106,8 @@ class Shipment:
 
     def end_offer(self) -> None:
         """Offer it no longer: the nodes keep what is active, and a recorded release keeps its egg."""
-        if self._store.shared is not None:
-            self._store.shared.eggs.withdraw(self.cargo.project, self.cargo.version)
+        if self.store.shared is not None:
+            self.store.shared.eggs.withdraw(self.cargo.project, self.cargo.version)
 
     def push(self, targets: Sequence[Target], on_step: OnStep, on_done: OnDone) -> list[Pushed]:
         """Bring the cargo to some of the nodes at once, and say what became of each, in their order.
@@ -105,20 +116,22 @@ class Shipment:
             InterruptedPushError: Ctrl-C; uploads under way were waited for.
 
         """
-        registry = Registry(self._store)
+        registry, stopped = Registry(self.store), threading.Event()
+        waits_s = fetch_patience_s(self.cargo) + SLACK_S
 
         def bring_there(target: Target) -> Pushed:
             if target.record is None:
                 return push(stock_node(target), self.cargo, on_step=on_step)
-            return bring(target, self.cargo, registry, on_step=on_step)
+            return bring(target, self.cargo, registry, on_step=on_step, is_stopped=stopped.is_set)
 
         try:
             outcomes = fan_out(
                 targets,
                 bring_there,
-                deadline_s=lambda target: patience_s(target, calls=CALLS, waits_s=FETCH_PATIENCE_S + SLACK_S),
+                deadline_s=lambda target: patience_s(target, calls=CALLS, waits_s=waits_s),
                 on_done=lambda outcome: on_done(_pushed(outcome).result),
                 finish_begun=True,
+                on_stop=stopped.set,
             )
         except InterruptedFanOutError as interrupted:
             raise InterruptedPushError(_flat(interrupted.outcomes)) from None
@@ -131,11 +144,18 @@ class Shipment:
             ConflictError: the lock is no longer ours, or the version was released with other content meanwhile.
 
         """
-        releases, cargo = self._store.releases, self.cargo
-        releases.record(self._release, self._held.lock)
+        releases, cargo = self.store.releases, self.cargo
+        releases.record(self._release, self.held.lock)
+        self.countersign()
         proven = {each.node for each in results if each.is_proven}
         earlier = releases.holders(cargo.project, cargo.version)
-        releases.activate(self._entry(results, activated=True), self._held.lock, held_by=sorted(proven | earlier))
+        releases.activate(self._entry(results, activated=True), self.held.lock, held_by=sorted(proven | earlier))
+
+    def countersign(self) -> None:
+        """Lay the cargo's signature to a release that was recorded before with the same bytes."""
+        known = self.store.releases.get(self.cargo.project, self.cargo.version)
+        if known is not None and self.cargo.signature is not None and known.signature != self.cargo.signature:
+            self.store.releases.sign(self._release, self.held.lock)
 
     def give_up(self, pushed: Sequence[Pushed]) -> DeployResult:
         """Take back what was brought; the release that was active stays so.
@@ -146,13 +166,12 @@ class Shipment:
         """
         self.check_ours()
         # Before the nodes are told, or they would fetch again what is taken off them.
-        if self._is_offered:
-            self.end_offer()
+        self.end_offer()
         told = self.take_back(pushed)
         was_anybody_there = any(each.result.step != LATER for each in pushed)
         told = [_not_brought(each, is_cause=not was_anybody_there) for each in told]
         self.note([each.result for each in told])
-        former = self._store.releases.active(self.cargo.project)
+        former = self.store.releases.active(self.cargo.project)
         is_active = former is not None and former.version == self.cargo.version
         return self.result(told, is_active=is_active, is_changed=False)
 
@@ -164,7 +183,7 @@ class Shipment:
 
         """
         try:
-            self._held.check()
+            self.held.check()
         except ConflictError as lost:
             # Whoever has the lock now may be bringing the very same bytes: taking them away would break that rollout.
             raise ConflictError(f"{lost}; what this deploy had brought was left where it is") from lost
@@ -182,7 +201,7 @@ class Shipment:
 
     def note(self, results: Sequence[NodeResult]) -> None:
         """Tell the history that this was tried, and changed nothing."""
-        self._store.releases.note(self._entry(results, activated=False))
+        self.store.releases.note(self._entry(results, activated=False))
 
     def result(self, pushed: Sequence[Pushed], *, is_active: bool, is_changed: bool) -> DeployResult:
         """Tell what was done."""
@@ -192,8 +211,8 @@ class Shipment:
         return DeployResult(cargo.project, cargo.version, cargo.digest, is_active, is_changed, results, errors)
 
     def _entry(self, results: Sequence[NodeResult], *, activated: bool) -> Rollout:
-        cargo, at = self.cargo, self._store.now()
-        return Rollout(cargo.project, cargo.version, KIND, at, operator(), activated, tuple(results))
+        cargo, at = self.cargo, self.store.now()
+        return Rollout(cargo.project, cargo.version, self._kind, at, operator(), activated, tuple(results))
 
 
 def _flat(outcomes: Outcomes[Pushed]) -> list[Pushed]:

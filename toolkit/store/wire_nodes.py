@@ -26,6 +26,7 @@ def write_report(report: NodeReport) -> str:
             "software": dict(report.software),
             "labels": dict(report.labels),
             "behind": dict(report.behind),
+            "environments": dict(report.environments),
             "unfit": report.unfit,
             "started_at": None if report.started_at is None else report.started_at.isoformat(),
         }
@@ -58,6 +59,7 @@ def read_report(body: str) -> NodeReport:
         software=fields.maybe_mapping("software") or {},
         labels=fields.maybe_mapping("labels") or {},
         behind=fields.maybe_mapping("behind") or {},
+        environments=fields.maybe_mapping("environments") or {},
         unfit=fields.maybe_text("unfit"),
         started_at=fields.maybe_time("started_at"),
         outside=fields.maybe_text("outside"),

@@ -102,6 +102,7 @@ def nodes_row(row: NodeRow) -> dict[str, Any]:
     return {
         "name": row.name,
         "address": row.address,
+        "outside": row.outside,
         "state": row.state.value,
         "kind": row.kind,
         "slots": row.slots,
@@ -121,6 +122,7 @@ def node_object(row: NodeRow) -> dict[str, Any]:
         "error": row.error,
         "drained_by": row.drained_by,
         "behind": dict(row.behind),
+        "environments": dict(row.environments),
         "labels": dict(row.labels),
         "software": dict(row.software),
         "started_at": time_text(row.started_at),
@@ -185,6 +187,8 @@ def release_row(release: Release, *, is_active: bool, nodes: list[str]) -> dict[
         "size_bytes": release.size_bytes,
         "created_at": time_text(release.created_at),
         "created_by": release.created_by,
+        "needs": list(release.needs),
+        "environment": release.has_environment,
         "nodes": nodes,
     }
 

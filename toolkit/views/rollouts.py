@@ -85,6 +85,7 @@ def plan_view(project: ProjectName, version: VersionName, digest: str, outcomes:
 def egg_view(egg: Mapping[str, Any]) -> View:
     """Show an egg that was built: project, file, digest, size_bytes, files, builder, left_out, spiders."""
     spiders = egg["spiders"]
+    own = " (in an environment of its own)" if egg["environment"] else ""
     rows = [
         ("project", egg["project"]),
         ("file", egg["file"]),
@@ -92,6 +93,8 @@ def egg_view(egg: Mapping[str, Any]) -> View:
         ("size", f"{egg['size_bytes'] / 1000:.1f} kB in {egg['files']} files, by {egg['builder']}"),
         ("spiders", None if spiders is None else ", ".join(spiders)),
         *(("left out", f"{name} (it looks like a secret)") for name in egg["left_out"]),
+        *(("needs", f"{need}{own}") for need in egg["needs"]),
+        *(("remark", remark) for remark in egg["remarks"]),
     ]
     return View(dict(egg), lambda: plain_table("EGG", "", rows=rows))
 
@@ -103,7 +106,7 @@ def releases_view(entries: Sequence[tuple[Release, bool, Sequence[NodeName]]]) -
         (
             release.project,
             release.version,
-            Styled("active", "green") if active else "",
+            _release_state(release, is_active=active),
             release.digest[:SHORT_DIGEST],
             (release.revision or "")[:SHORT_DIGEST] or None,
             len(release.spiders),
@@ -120,6 +123,11 @@ def releases_view(entries: Sequence[tuple[Release, bool, Sequence[NodeName]]]) -
             *columns, rows=rows, right=("SPIDERS", "NODES"), spare=("BY", "DIGEST", "REVISION", "SPIDERS")
         ),
     )
+
+
+def _release_state(release: Release, *, is_active: bool) -> Styled:
+    own = "own environment" if release.has_environment else ""
+    return Styled(", ".join(filter(None, ["active" if is_active else "", own])), "green" if is_active else "")
 
 
 def history_view(entries: Sequence[Rollout]) -> View:

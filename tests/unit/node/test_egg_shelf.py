@@ -21,6 +21,7 @@ from toolkit.model.names import ProjectName, VersionName
 from toolkit.node.catalogue import Catalogue, Surroundings
 from toolkit.node.eggstorage import ProvenEggStorage
 from toolkit.node.environment import without_secrets
+from toolkit.node.environments import Environments
 from toolkit.node.listing import SpiderLister
 from toolkit.node.shelf import Shelf
 
@@ -63,6 +64,7 @@ def open_shelf(*, timeout_s: float = 60, max_egg_bytes: int = 1_000_000) -> Shel
         eggs=ProvenEggStorage(Config()),
         catalogue=Catalogue(Path("state/catalogue.json")),
         lister=SpiderLister(runner="scrapyd.runner", timeout_s=timeout_s),
+        environments=Environments(Path("state/environments")),
         max_egg_bytes=max_egg_bytes,
     )
 
@@ -75,7 +77,7 @@ def take(shelf: Shelf, egg: bytes, version: VersionName = V1, *, digest: str | N
 
 
 def no_listing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise AssertionError("an egg was listed that need not be")
 
     monkeypatch.setattr(SpiderLister, "spiders", refuse)

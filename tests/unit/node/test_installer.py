@@ -20,6 +20,7 @@ from toolkit.model.releases import Release
 from toolkit.node.catalogue import Catalogue
 from toolkit.node.eggstorage import ProvenEggStorage
 from toolkit.node.installer import FIRST_RETRY_S, LAST_RETRY_S, Installer, Patience
+from toolkit.node.environments import Environments
 from toolkit.node.listing import SpiderLister
 from toolkit.node.shelf import Shelf
 from toolkit.store.interfaces import Store
@@ -48,6 +49,7 @@ class Node:
             eggs=ProvenEggStorage(Config()),
             catalogue=self.catalogue,
             lister=self.lister,
+            environments=Environments(Path("state/environments")),
             max_egg_bytes=max_egg_bytes,
         )
         self.installer = Installer(self.shelf, NodeName("node-1"), clock=self.clock)
@@ -74,9 +76,9 @@ def listings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
     really = SpiderLister.spiders
 
-    def counting(lister: SpiderLister, project: str, version: str) -> tuple[str, ...]:
+    def counting(lister: SpiderLister, project: str, version: str, *, python: str) -> tuple[str, ...]:
         done.append(project)
-        return tuple(really(lister, project, version))
+        return tuple(really(lister, project, version, python=python))
 
     monkeypatch.setattr(SpiderLister, "spiders", counting)
     return done
