@@ -9,6 +9,7 @@ import pytest
 from support.lab.lab import REDIS_PORT, BringUp, Lab
 from support.lab.system import started_at
 from support.lab.wishes import HostWish
+from support.waiting import wait_until
 
 SSH = 22
 
@@ -30,12 +31,12 @@ def test_a_cut_host_is_silent_until_it_is_healed(lab: Lab) -> None:
     lab.cut("h1")
     assert not lab.is_open("h1", SSH)
     lab.heal("h1")
-    assert lab.is_open("h1", SSH)
+    wait_until(lambda: lab.is_open("h1", SSH), deadline_s=10, what="h1 to be heard again")
     lab.cut("h1", "redis")
     assert lab.is_open("h1", SSH)
     assert not lab.is_open("redis", REDIS_PORT, seen_from="h1")
     lab.heal("h1", "redis")
-    assert lab.is_open("redis", REDIS_PORT, seen_from="h1")
+    wait_until(lambda: lab.is_open("redis", REDIS_PORT, seen_from="h1"), deadline_s=10, what="h1 to hear Redis again")
 
 
 def test_frames_are_delayed_each_way(lab: Lab) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support.lab.system import LabError, attempt, is_there, run, text_of
+from support.waiting import wait_until
 
 OPS = "ops"
 _NEW_NET = 0x40000000
@@ -106,8 +107,15 @@ class Network:
         return None
 
     def switch_on(self, cable: Cable, *, is_on: bool) -> None:
-        """Plug a host's cable in, or pull it."""
+        """Plug a host's cable in, or pull it; returns when both sides have noticed."""
         self._ip(cable.switch, "link", "set", cable.port, "up" if is_on else "down")
+        state = "state UP" if is_on else "DOWN"
+
+        def is_noticed() -> bool:
+            sides = ((cable.switch, cable.port), (cable.host, "eth0"))
+            return all(state in self._ip(place, "link", "show", "dev", device) for place, device in sides)
+
+        wait_until(is_noticed, deadline_s=10, what=f"both sides of {cable.port} to be in {state}")
 
     def part(self, one: str, other: str, *, addresses: dict[str, str]) -> None:
         """Drop what two hosts send to one another, silently: each looks for the other where nobody is."""
