@@ -19,6 +19,7 @@ from toolkit.cluster.cancel import Cancelled
 from toolkit.cluster.crawls import CrawlReport, Obeyed
 from toolkit.cluster.entries import Peeked
 from toolkit.cluster.node_life import Drained, NodeRow
+from toolkit.cluster.redialling import RedialRow
 from toolkit.cluster.schedule import Placed
 from toolkit.cluster.why import Explanation, NodeVerdict
 from toolkit.config.inventory import Inventory
@@ -35,6 +36,7 @@ from toolkit.model.crawls import (
     Shelf,
     WorkerView,
 )
+from toolkit.model.findings import Diagnosis, Finding, Severity
 from toolkit.model.hosts import Host
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import CrawlId, JobId, NodeName, ProjectName, SpiderName, VersionName, WorkerName
@@ -54,9 +56,11 @@ from toolkit.views.crawls import (
     obeyed_view,
 )
 from toolkit.views.demo import demo_view
+from toolkit.views.doctor import diagnosis_view
 from toolkit.views.jobs import cancelled_view, caps_view, job_view, jobs_view, scheduled_view
 from toolkit.views.local import checked_view, hosts_view, servers_view
 from toolkit.views.nodes import drained_view, names_view, node_view, nodes_view
+from toolkit.views.redial import redials_view
 from toolkit.views.rollouts import deploy_view, history_view, plan_view, prune_view, releases_view
 from toolkit.views.status import status_view
 from toolkit.views.why import why_view
@@ -87,11 +91,14 @@ OBEYED = Obeyed(CRAWL, Controls(), 3, 3, 0, is_settled=True)
 ADOPTED = transfers.Adopted(kept=1, kept_in="k", reasons=(("it has no URL", 1),))
 ENTRY = Peeked(EntryView(Leased(EntryId(bytes(8)), b""), Shelf.DEAD, NOW))
 
+DIAGNOSIS = Diagnosis((Finding("host-clock", Severity.WARNING, "node-1 has a clock"),), ("host-clock",))
+
 # Mappings whose keys are names of the operator's, not fields.
 OPEN = ("args", "settings", "projects", "labels", "groups", "active", "versions", "behind", "software", "domains")
 
 CONTRACT: Mapping[str, Any] = {
     "crawlctl status": status_view(SNAPSHOT).data,
+    "crawlctl doctor": diagnosis_view(DIAGNOSIS).data,
     "crawlctl jobs list": jobs_view([JOB], now=NOW).data,
     "crawlctl jobs show": job_view(JOB, log=["Spider closed (finished)"]).data,
     "crawlctl jobs limits": caps_view([CAP]).data,
@@ -111,6 +118,7 @@ CONTRACT: Mapping[str, Any] = {
     "crawlctl nodes list": nodes_view([NODE_ROW]).data,
     "crawlctl nodes show": node_view(NODE_ROW).data,
     "crawlctl nodes drain": drained_view([Drained(NODE, 2)]).data,
+    "crawlctl nodes redial": redials_view([RedialRow(NODE, "203.0.113.7", "203.0.113.94", 12.4)]).data,
     "crawlctl nodes resume": names_view([NODE], "resumed").data,
     "crawlctl schedule": scheduled_view([Placed(JOB)]).data,
     "crawlctl cancel": cancelled_view([CANCELLED]).data,

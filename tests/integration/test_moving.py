@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from support.cli import NodeEntry, RunningCrawlctl, inventory_for, run_crawlctl
+from support.cli import NodeEntry, RunningCrawlctl, inventory_for
 from support.moving_link import MovingLink
 from support.node_spiders import VERSION, a_node_job, ended, node_egg
 from support.plugin_node import PluginNode, shared_of, shared_store
-from support.ports import free_port
 from support.redis_server import RedisServer
 from support.waiting import wait_until
 
-from toolkit.model.names import NodeName
+from toolkit.model.jobs import JobState
 from toolkit.model.snapshot import NodeState
 from toolkit.store.interfaces import Store
 
@@ -33,7 +31,7 @@ import pathlib, sys, time
 file = pathlib.Path(sys.argv[1])
 file.write_text("")
 time.sleep(0.3)
-file.write_text({"127.0.0.21": "127.0.0.22", "127.0.0.22": "127.0.0.21"}.get(sys.argv[2], sys.argv[2]))
+file.write_text(sys.argv[2])
 """
 
 
@@ -125,3 +123,20 @@ def test_a_node_that_was_dialled_anew_is_back_within_its_lease(stage: Stage) -> 
     wait_until(is_seen_elsewhere, deadline_s=SOON_S, what="the node to be seen at its new address")
     assert NodeState.LOST not in seen
     assert "address has changed" in stage.node.log_text()
+
+
+def test_a_node_is_dialled_anew_by_an_operator_while_its_spiders_go_on(stage: Stage) -> None:
+    stage.link.address = HOME
+    wait_until(lambda: stage.outside() == HOME, deadline_s=SOON_S, what="the node to be at home")
+    begun = stage.folder / "runs on"
+    shared_of(stage.store).queue.add([a_node_job("job-runs-on", args={"sleep_s": "4", "begun": str(begun)})])
+    wait_until(begun.exists, deadline_s=SOON_S, what="the spider to begin")
+
+    with stage.crawlctl("nodes", "redial", "--on", "node-1", "--output", "json", hidden=False) as command:
+        (row,) = command.wait().expect().json()["nodes"]
+
+    assert (row["node"], row["old"], row["new"], row["error"]) == ("node-1", HOME, AWAY, None)
+    wait_until(lambda: stage.outside() == AWAY, deadline_s=LEASE_S, what="the registry to know the new address")
+    record = stage.node.wait_registered(shared_of(stage.store))
+    assert record.report.unfit is None
+    assert ended(stage.store, "job-runs-on").state is JobState.FINISHED

@@ -18,8 +18,8 @@ _LOOK_S = 0.02
 class MovingLink:
     """Forwards connections to a port of this machine, from the loopback address that stands in `file`.
 
-    When the file names another address the connections that were made under the old one fall silent for good, as they do
-    when a line is dialled anew: nobody resets them. With an empty file no connection is made at all.
+    When the file names another address the connections that were made under the old one fall silent for good, as they
+    do when a line is dialled anew: nobody resets them. With an empty file no connection is made at all.
     """
 
     def __init__(self, target_port: int, file: Path, *, address: str) -> None:
@@ -41,14 +41,22 @@ class MovingLink:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(self._connected, "127.0.0.1", self.port), self._loop
-        ).result(10)
+        serving = asyncio.start_server(self._connected, "127.0.0.1", self.port)
+        self._server = asyncio.run_coroutine_threadsafe(serving, self._loop).result(10)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        self._server.close()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         address = self.address
@@ -56,9 +64,11 @@ class MovingLink:
             writer.transport.abort()
             return
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target_port, local_addr=(address, 0))
-        await asyncio.gather(self._pump(reader, far_writer, address), self._pump(far_reader, writer, address))
-        for each in (writer, far_writer):
-            each.transport.abort()
+        try:
+            await asyncio.gather(self._pump(reader, far_writer, address), self._pump(far_reader, writer, address))
+        finally:
+            for each in (writer, far_writer):
+                each.transport.abort()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str) -> None:
         with contextlib.suppress(OSError):

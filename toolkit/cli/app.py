@@ -52,13 +52,16 @@ def _register() -> None:
         cmd_jobs,
         cmd_local,
         cmd_nodes,
+        cmd_redial,
         cmd_schedule,
+        cmd_security,
         cmd_status,
     )
 
-    jobs, cluster = (cmd_schedule, cmd_jobs), (cmd_crawls, cmd_status, cmd_doctor, cmd_nodes)
-    for module in (cmd_local, cmd_deploy, *jobs, *cluster, cmd_inventory, cmd_docs):
-        module.add_to(app)
+    jobs, cluster = (cmd_schedule, cmd_jobs), (cmd_crawls, cmd_status, cmd_doctor, cmd_nodes, cmd_security)
+    added = {module: module.add_to(app) for module in (cmd_local, cmd_deploy, *jobs, *cluster, cmd_inventory, cmd_docs)}
+    for module in (cmd_redial,):
+        module.add_to_nodes(added[cmd_nodes])
 
 
 _register()

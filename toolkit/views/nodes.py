@@ -22,7 +22,7 @@ STYLES = {
     NodeState.UNREACHABLE: "red",
     NodeState.UNAUTHORIZED: "yellow",
 }
-SPARE = ("DISK", "MEMORY", "LOAD", "ADDRESS", "VERSIONS", "KIND")
+SPARE = ("DISK", "MEMORY", "LOAD", "OUTSIDE", "ADDRESS", "VERSIONS", "KIND")
 MAX_ERROR_CHARS = 100
 
 
@@ -67,6 +67,7 @@ def _table(rows: Sequence[NodeRow]) -> FittedTable:
         (
             row.name,
             row.address,
+            _elsewhere(row),
             Styled(row.state.value, STYLES[row.state]),
             row.kind,
             row.slots,
@@ -83,6 +84,7 @@ def _table(rows: Sequence[NodeRow]) -> FittedTable:
     columns = (
         "NODE",
         "ADDRESS",
+        "OUTSIDE",
         "STATE",
         "KIND",
         "SLOTS",
@@ -94,7 +96,12 @@ def _table(rows: Sequence[NodeRow]) -> FittedTable:
         "HEARD",
         "WHY",
     )
-    return plain_table(*columns, rows=shown, right=columns[4:-1], spare=SPARE, optional=("WHY", "HEARD"))
+    return plain_table(*columns, rows=shown, right=columns[5:-1], spare=SPARE, optional=("OUTSIDE", "WHY", "HEARD"))
+
+
+def _elsewhere(row: NodeRow) -> str | None:
+    """Return from where Redis sees the node come, if that is not where it listens."""
+    return None if row.outside is None or row.address.rpartition(":")[0].strip("[]") == row.outside else row.outside
 
 
 def _megabytes(count: int | None) -> str | None:
