@@ -15,6 +15,7 @@ from toolkit.model.outcomes import Outcomes
 from toolkit.model.releases import Pruned, Release
 from toolkit.rollout.lock import holding_lock
 from toolkit.rollout.plugged import end_offers
+from toolkit.rollout.unfinished import clear_the_way
 from toolkit.store.interfaces import Store
 
 
@@ -50,10 +51,11 @@ def prune(
     Raises:
         NotFoundError: nothing is known of the project.
         RefusedError: a job of the project runs whose version nobody recorded: it might be any.
-        LockHeldError: a rollout of the project is under way.
+        LockHeldError: a rollout of the project is under way; or `RefusedError`, it is held, or was left.
 
     """
     with holding_lock(store.releases, project, why=f"prune to {keep}", steal=steal) as held:
+        clear_the_way(store, project, held.lock, steal=steal, doing="the prune")
         releases = store.releases.releases(project)
         if not releases and not takes_strays:
             raise NotFoundError(f"no release of {project!r} is known", hint="crawlctl releases shows what is")

@@ -12,6 +12,7 @@ from toolkit.model.snapshot import NodeState
 from toolkit.rollout.lock import holding_lock, operator
 from toolkit.rollout.push import HELD
 from toolkit.rollout.targets import Target, patience_s, stock_node, targets_of
+from toolkit.rollout.unfinished import clear_the_way
 from toolkit.store.interfaces import ReleaseStore, Store
 
 KIND = "rollback"
@@ -38,10 +39,11 @@ def rollback(
         NotFoundError: there is no such release, or none before the present one.
         RefusedError: a node that answers does not hold it, or not with its spiders.
         NothingReachableError: no node answers, or gives a sign of life.
-        LockHeldError: a rollout of the project is under way.
+        LockHeldError: a rollout of the project is under way; or `RefusedError`, it is held, or was left.
 
     """
     with holding_lock(store.releases, project, why=f"rollback to {to or 'the release before'}", steal=steal) as held:
+        clear_the_way(store, project, held.lock, steal=steal, doing="the rollback")
         release = _target(store.releases, project, to)
         targets = targets_of(nodes, store, is_whole=is_whole)
         found = fan_out(
