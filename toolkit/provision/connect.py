@@ -51,6 +51,11 @@ class Door:
 
         return Ssh(host, lambda: self._route(host), self._connector)
 
+    def close(self) -> None:
+        """End the connections to jump hosts; those to hosts are ended by their own remotes."""
+        if "_connector" in self.__dict__:
+            self._connector.close()
+
     @cached_property
     def _connector(self) -> Connector:
         from toolkit.provision.ssh_connection import Connector

@@ -72,27 +72,25 @@ def route_to(host: Host, lookup: Lookup) -> Route:
 
     """
     ssh = host.ssh
-    name = ssh.address or host.address
-    target, jumps = _hop(name, ssh, lookup)
-    return Route((*_jump_hops(jumps, ssh, lookup, seen=(name,)), target))
+    target, jumps = _hop(ssh.address or host.address, ssh, lookup)
+    return Route((*_jump_hops(jumps, target, lookup, depth=1), target))
 
 
-def _jump_hops(jumps: str, ssh: SshAddress, lookup: Lookup, seen: tuple[str, ...]) -> tuple[Hop, ...]:
+def _jump_hops(jumps: str, target: Hop, lookup: Lookup, *, depth: int) -> tuple[Hop, ...]:
     """Return the hops before the target; only the first one's own jump hosts count, as with ssh(1)."""
     if not jumps or jumps.lower() == "none":
         return ()
+    if depth > MAX_JUMPS:
+        raise JumpError(f"the jump hosts go round in a circle: {jumps}")
     hops: list[Hop] = []
     for at, text in enumerate(jumps.split(",")):
         jump = jump_of(text)
-        name = jump.address or ""
-        if name in seen or len(seen) > MAX_JUMPS:
-            raise JumpError(f"the jump hosts go round in a circle: {' > '.join((*seen, name))}")
-        hop, before = _hop(name, replace(jump, timeout_s=ssh.timeout_s), lookup)
+        hop, before = _hop(jump.address or "", replace(jump, timeout_s=target.timeout_s), lookup)
+        if (hop.address, hop.port) == (target.address, target.port):
+            return ()  # `Host *` with a ProxyJump is also about the jump host itself
         if at == 0:
-            hops += _jump_hops(before, ssh, lookup, (*seen, name))
-        else:
-            hop = replace(hop, command=None)
-        hops.append(hop)
+            hops += _jump_hops(before, hop, lookup, depth=depth + 1)
+        hops.append(hop if at == 0 else replace(hop, command=None))
     return tuple(hops)
 
 

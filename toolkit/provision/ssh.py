@@ -47,11 +47,16 @@ class Ssh(ByShell):
         transport = self._transport()
         with self._errors(call):
             channel = transport.open_session(timeout=self.host.ssh.timeout_s)
-            try:
+        try:
+            with self._errors(call):
                 channel.exec_command(scripts.line(call.words))
-                return _Running(self.host, channel, transport, call).ended()
-            finally:
-                # What still runs there sees its input end, and is ended over that.
+                running = _Running(self.host, channel, transport, call)
+            return running.ended()
+        except _BrokenError as error:
+            raise self._broken(call, error) from error
+        finally:
+            # What still runs there sees its input end, and is ended over that.
+            with contextlib.suppress(SSHException, OSError, EOFError):
                 channel.close()
 
     def _transport(self) -> Transport:
@@ -71,8 +76,16 @@ class Ssh(ByShell):
         except ChannelException as error:
             raise HostRefusedError(self.host.name, call.doing, f"its SSH server opens no session: {error}") from error
         except (SSHException, OSError, EOFError) as error:
-            why = "the connection was ended" if self._is_closed else f"the connection broke: {error or 'it ended'}"
-            raise HostUnreachableError(self.host.name, call.doing, why) from error
+            raise self._broken(call, error) from error
+
+    def _broken(self, call: Call, error: BaseException) -> HostUnreachableError:
+        said = f": {error}" if str(error) else ""
+        why = "the connection was ended" if self._is_closed else f"the connection broke{said}"
+        return HostUnreachableError(self.host.name, call.doing, why)
+
+
+class _BrokenError(Exception):
+    """The connection ended before the command did."""
 
 
 class _Running:
@@ -88,18 +101,19 @@ class _Running:
         self._fed = 0
         self._is_fed = False
         self._last_news = time.monotonic()
+        self._start_feeding()
 
     def ended(self) -> Ended:
         """Return how it ended.
 
         Raises:
-            HostUnreachableError: the connection ended before it, the host is silent, or the time is up.
+            HostUnreachableError: the host is silent, or the time is up.
+            _BrokenError: the connection ended before it.
 
         """
         channel, begun = self._channel, time.monotonic()
         poll = select.poll()
         poll.register(channel.fileno(), select.POLLIN)
-        self._start_feeding()
         told = 0
         while not self._is_over():
             self._wait(poll)
@@ -114,7 +128,7 @@ class _Running:
         self._take()
         exit_code = channel.recv_exit_status() if channel.exit_status_ready() else -1
         if exit_code < 0:
-            raise self._unreachable("the connection broke before it ended")
+            raise _BrokenError
         return Ended(exit_code, bytes(self._kept[0]), bytes(self._kept[1]))
 
     def _is_over(self) -> bool:
@@ -155,8 +169,8 @@ class _Running:
 
     def _feed(self) -> None:
         feed = self._call.feed or Feed.of(b"")
-        # Where it does not read to the end, its exit code says why.
-        with contextlib.suppress(SSHException, OSError, EOFError):
+        # Where it does not read to the end, its exit code says why; where we were left, the source is closed.
+        with contextlib.suppress(SSHException, OSError, EOFError, ValueError):
             self._channel.sendall(self._call.first)
             for part in feed.parts():
                 self._channel.sendall(part)

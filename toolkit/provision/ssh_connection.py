@@ -6,6 +6,7 @@ Fabric opens and keeps the connection; which keys are taken, and how one logs in
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import threading
 from collections.abc import Iterator
@@ -22,6 +23,9 @@ from toolkit.provision.known_hosts import Entry, HostKey, Verdict
 from toolkit.provision.routes import Hop, Route
 from toolkit.provision.ssh_login import Login, NotLetInError
 from toolkit.provision.trusted_keys import TrustedKeys
+
+# It tells of every broken connection on stderr; we tell of it ourselves, once.
+logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
 
 CONNECT = "connect by SSH"
 SILENT_S = 20.0
@@ -88,7 +92,13 @@ class Connector:
 
         """
         gateway = self._jump(host, route.hops[:-1])
-        return self._opened(host, route, gateway)
+        return self._opened(host, route, gateway, is_jump=False)
+
+    def close(self) -> None:
+        """End the connections to jump hosts, and with them all that go through them."""
+        for jump in list(self._jumps.values()):
+            with contextlib.suppress(SSHException, OSError, EOFError):
+                jump.close()
 
     def _jump(self, host: str, hops: tuple[Hop, ...]) -> Connection | None:
         """Return the connection to the last jump host, opened by whoever needs it first."""
@@ -99,12 +109,13 @@ class Connector:
         with lock:
             there = self._jumps.get(hops)
             if there is None or not there.is_connected:
-                there = self._jumps[hops] = self._opened(host, Route(hops), self._jump(host, hops[:-1]))
+                gateway = self._jump(host, hops[:-1])
+                there = self._jumps[hops] = self._opened(host, Route(hops), gateway, is_jump=True)
             return there
 
-    def _opened(self, host: str, route: Route, gateway: Connection | None) -> Connection:
+    def _opened(self, host: str, route: Route, gateway: Connection | None, *, is_jump: bool) -> Connection:
         hop = route.target
-        with self._errors(host, route):
+        with self._errors(host, route, is_jump=is_jump):
             known = self._known(hop)
             connection = Connection(
                 hop.address,
@@ -141,10 +152,12 @@ class Connector:
         return known_hosts.entries_of(entries, hop.key_name)
 
     @contextlib.contextmanager
-    def _errors(self, host: str, route: Route) -> Iterator[None]:
+    def _errors(self, host: str, route: Route, *, is_jump: bool) -> Iterator[None]:
         """Translate what opening may raise."""
         hop = route.target
-        doing = CONNECT if len(route.hops) == 1 else f"{CONNECT} through {route.hops[-2].place}"
+        doing = f"connect to its jump host {hop.place}" if is_jump else CONNECT
+        if len(route.hops) > 1:
+            doing += f" through {route.hops[-2].place}"
         try:
             yield
         except HostError:
@@ -173,14 +186,14 @@ def _why(error: BaseException, hop: Hop) -> str:
     """Say in a few words what broke."""
     if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):
         error = next(iter(error.errors.values()))
-    if isinstance(error, socket.gaierror):
-        return f"its name {hop.address} is not known: {error.strerror}"
-    if isinstance(error, TimeoutError) or "timeout" in str(error).lower() or "timed out" in str(error).lower():
-        return f"{hop.address}:{hop.port} does not answer within {hop.timeout_s:g} s"
-    if isinstance(error, ConnectionRefusedError):
-        return f"nothing listens on {hop.address}:{hop.port}"
-    if isinstance(error, EOFError):
-        return f"{hop.address}:{hop.port} hung up"
-    if isinstance(error, OSError):
-        return f"{hop.address}:{hop.port}: {error.strerror or error}"
-    return f"{hop.address}:{hop.port}: {error}"
+    place, said = f"{hop.address}:{hop.port}", str(error).lower()
+    is_late = isinstance(error, TimeoutError) or "timeout" in said or "timed out" in said
+    meanings = (
+        (isinstance(error, socket.gaierror), f"its name {hop.address} is not known"),
+        ("banner" in said, f"no SSH server greets on {place} within {hop.timeout_s:g} s"),
+        (is_late, f"{place} does not answer within {hop.timeout_s:g} s"),
+        (isinstance(error, ConnectionRefusedError), f"nothing listens on {place}"),
+        (isinstance(error, EOFError), f"{place} hung up"),
+    )
+    known = next((text for is_so, text in meanings if is_so), None)
+    return known or f"{place}: {getattr(error, 'strerror', None) or error}"

@@ -60,11 +60,13 @@ class Login:
 
     def _is_password_taken(self, transport: Transport, password: str) -> bool:
         """Give the password, and if the server only takes it as an answer to its question, then so."""
-        ways = (
-            lambda: transport.auth_password(self.hop.user, password, fallback=False),
-            lambda: transport.auth_interactive(self.hop.user, lambda _title, _text, asked: [password for _ in asked]),
-        )
-        for way in ways:
+        user = self.hop.user
+
+        def answered() -> list[str]:
+            left: list[str] = transport.auth_interactive(user, lambda _title, _text, asked: [password for _ in asked])
+            return left
+
+        for way in (lambda: transport.auth_password(user, password, fallback=False), answered):
             try:
                 if not way():
                     return True
