@@ -12,10 +12,12 @@ specification). What a node only reads it reads by plain commands, so it cannot 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from toolkit.model.errors import ConfigurationError
 from toolkit.store.crawl_keys import GARBAGE, HOMES, REGISTRY, RUNS
 from toolkit.store.keys import Keys
 
@@ -91,7 +93,7 @@ def users_of(cluster: str, *, crawl_keys: tuple[str, ...] = ()) -> tuple[RedisUs
     """Return the users of a cluster; `crawl_keys` are patterns of crawls' keys beside scrapy-redis' own names.
 
     Raises:
-        ConfigurationError: the cluster's name cannot be one.
+        ConfigurationError: the cluster's name cannot be one, or a pattern is none, or opens keys of a cluster.
 
     """
     keys = Keys(cluster)
@@ -130,4 +132,16 @@ def _crawl_patterns(more: tuple[str, ...]) -> Iterator[str]:
         for suffix in _CRAWL_SUFFIXES:
             yield f"~{_OURS[:end]}{suffix}"
     for pattern in more:
-        yield f"~{pattern}"
+        yield f"~{_checked(pattern)}"
+
+
+def _checked(pattern: str) -> str:
+    begins = re.split(r"[*?\[\\]", pattern, maxsplit=1)[0]
+    if not pattern.isprintable() or any(mark in pattern for mark in " ~&%"):
+        raise ConfigurationError(f"{pattern!r} cannot be a pattern of keys: write it as in 'mine:*'")
+    if _OURS.startswith(begins) or begins.startswith(_OURS):
+        raise ConfigurationError(
+            f"the pattern {pattern!r} would open the clusters' own keys to spiders",
+            hint="begin it with a name, as in 'mine:*'",
+        )
+    return pattern

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from toolkit.model.errors import ConfigurationError
 from toolkit.store import acl
 from toolkit.store.acl import COMMANDS, RedisUser, Role, users_of
 from toolkit.store.keys import Keys
@@ -134,3 +135,9 @@ def test_patterns_of_ones_own_join_those_of_the_crawls() -> None:
     assert "~mine:*" in spider.keys
     assert "~mine:*" in node.keys
     assert len(acl.users_of("main")[2].keys) == len(spider.keys) - 1
+
+
+@pytest.mark.parametrize("pattern", ["*", "crawl*", "?rawlctl:*", "crawlctl:{main}:*", "[a-z]*", "a b", "x~*", ""])
+def test_a_pattern_that_would_open_a_clusters_keys_is_refused(pattern: str) -> None:
+    with pytest.raises(ConfigurationError):
+        users_of("main", crawl_keys=(pattern,))
