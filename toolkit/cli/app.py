@@ -52,6 +52,7 @@ def _register() -> None:
         cmd_jobs,
         cmd_local,
         cmd_nodes,
+        cmd_provision,
         cmd_redial,
         cmd_schedule,
         cmd_security,
@@ -60,7 +61,7 @@ def _register() -> None:
 
     jobs, cluster = (cmd_schedule, cmd_jobs), (cmd_crawls, cmd_status, cmd_doctor, cmd_nodes, cmd_security)
     added = {module: module.add_to(app) for module in (cmd_local, cmd_deploy, *jobs, *cluster, cmd_inventory, cmd_docs)}
-    for module in (cmd_redial,):
+    for module in (cmd_provision, cmd_redial):
         module.add_to_nodes(added[cmd_nodes])
 
 

@@ -109,8 +109,12 @@ class Session:
         self.state_folder = state_folder
 
     def hosts(self, on: str | None = None) -> tuple[Host, ...]:
-        """Return the hosts that a pattern picks; all without one."""
-        return self.inventory.pick(on)
+        """Return the hosts that a pattern picks; all without one. `@failed` are those that failed last."""
+        from toolkit.provision.failed_hosts import FAILED, with_failed
+
+        if on is None or FAILED not in on:
+            return self.inventory.pick(on)
+        return with_failed(self.inventory, on, self.state_folder).pick(on)
 
     def nodes(self, on: str | None = None) -> Nodes:
         """Return the clients of the nodes that a pattern picks."""

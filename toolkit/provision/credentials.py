@@ -1,12 +1,15 @@
-"""The one generated password of a state folder, for its local nodes and its Redis, and where it applies.
+"""The one generated password of a state folder, for its nodes and its local Redis, and where it applies.
 
 Cheap enough for every command: it reads two small files, and loads nothing.
 """
 
 from __future__ import annotations
 
+import json
 import secrets
 import stat
+import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,9 +24,11 @@ if TYPE_CHECKING:
 
 USERNAME = "crawlctl"
 PASSWORD_FILE = "password"  # noqa: S105 - a file's name
+PROVISIONED_FILE = "provisioned.json"
 REDIS_FOLDER = "redis"
 NODES_FOLDER = "nodes"
 ADDRESS_FILE = "address"
+_NOTING = threading.Lock()
 _LOOPBACK = {"localhost": "127.0.0.1", "127.0.0.1": "127.0.0.1", "::1": "::1"}
 
 
@@ -81,13 +86,18 @@ def read_local_password(folder: Path) -> Secret | None:
 def with_local_credentials(inventory: Inventory, folder: Path) -> Inventory:
     """Return the inventory as the folder's servers want it: passwords filled in where it names none.
 
-    Local hosts without a password get the generated one, and user name `crawlctl` unless they name another. The Redis
-    URL gets it only while `crawlctl up` keeps a Redis at that very address.
+    Local hosts without a password get the generated one, and user name `crawlctl` unless they name another; so do hosts
+    that were provisioned with it, for the address that they had then. The Redis URL gets it only while `crawlctl up`
+    keeps a Redis at that very address.
     """
     password = read_local_password(folder)
     if password is None:
         return inventory
-    hosts = tuple(_with_password(host, password) for host in inventory.hosts)
+    ours = provisioned_places(folder)
+    hosts = tuple(
+        with_password(host, password) if host.is_local or ours.get(host.name) == host.url else host
+        for host in inventory.hosts
+    )
     return replace(inventory, hosts=hosts, redis=_redis_url(inventory.redis, folder, password))
 
 
@@ -116,10 +126,40 @@ def with_redis_password(url: Secret, password: Secret) -> Secret:
     return Secret(urlunsplit(parts._replace(netloc=f":{quote(password.reveal(), safe='')}@{place}")))
 
 
-def _with_password(host: Host, password: Secret) -> Host:
-    if not host.is_local or host.password is not None:
+def with_password(host: Host, password: Secret) -> Host:
+    """Return the host with this password, unless it brings its own."""
+    if host.password is not None:
         return host
     return replace(host, username=host.username or USERNAME, password=password)
+
+
+def provisioned_places(folder: Path) -> Mapping[str, str]:
+    """Return the URL of each host that was given the generated password; a file that cannot be read names none."""
+    try:
+        noted = json.loads(private_files.read(folder / PROVISIONED_FILE) or "{}")
+    except ValueError:
+        return {}
+    return {str(name): str(url) for name, url in noted.items()} if isinstance(noted, dict) else {}
+
+
+def note_provisioned(folder: Path, host: Host) -> None:
+    """Remember that the host at this URL has the generated password, so that commands send it there. Safe for threads.
+
+    To no other address is it ever sent: one that is changed in the inventory has to be provisioned first.
+    """
+    with _NOTING:
+        known = provisioned_places(folder)
+        if known.get(host.name) != host.url:
+            private_files.make_folder(folder)
+            private_files.write(folder / PROVISIONED_FILE, json.dumps({**known, host.name: host.url}, indent=1) + "\n")
+
+
+def forget_provisioned(folder: Path, name: str) -> None:
+    """Send the generated password to this host no more."""
+    with _NOTING:
+        known = dict(provisioned_places(folder))
+        if known.pop(name, None) is not None:
+            private_files.write(folder / PROVISIONED_FILE, json.dumps(known, indent=1) + "\n")
 
 
 def _redis_url(url: Secret | None, folder: Path, password: Secret) -> Secret | None:
