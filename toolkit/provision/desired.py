@@ -14,6 +14,7 @@ from toolkit.provision.local_nodes import REDIS_FILE, SharedQueue, node_settings
 from toolkit.provision.node_security import READ_ANEW, NodeSecurity
 from toolkit.store.address import parse_address
 
+INDEX_FILE = "index.url"
 _LOOPBACK = "127.0.0.1"
 
 
@@ -78,14 +79,18 @@ def desired_state(
     lines |= {name: str(value) for name, value in host.node.items()}
     if bind_of(host) != host.address:
         lines["address"] = host.place
+    files = dict(security.files)
+    if packages.index is not None:
+        lines["index_file"] = INDEX_FILE
+        files[INDEX_FILE] = Secret(f"{packages.index.reveal()}\n")
     return Desired(
         host,
         _scrapyd_lines(host, is_stock=False),
         packages,
         crawlctl=lines | dict(security.settings),
         redis=security.redis or url,
-        extra_files=security.files,
-        read_anew=frozenset(security.files) & READ_ANEW,
+        extra_files=files,
+        read_anew=frozenset(files) & READ_ANEW,
     )
 
 

@@ -12,12 +12,16 @@ from toolkit.config.scrapyd_conf import render, render_stock
 from toolkit.model.hosts import Secret
 from toolkit.provision.desired import Desired
 from toolkit.provision.facts import Facts, FileFact, Manager
+from toolkit.provision.packages import is_offline
 from toolkit.provision.units import launcher_text, unit_text
 
 MASKED = "***"
 CHANGED_SECRET = "(a secret in it is another one)"  # noqa: S105 - words of a diff
 _SECRET_LINE = re.compile(r"^(?P<start>\s*(password|redis)\s*[=:]\s*)(?P<secret>\S.*)$")
 _CREDENTIALS = re.compile(r"(?P<start>[a-z+]+://[^/\s:@]*:)[^@\s]+(?=@)")
+CARRIED_WHEELS = "../wheels"
+"""Where carried wheels lie, from the node's working folder on."""
+
 _UNIT_MODE, _PRIVATE, _PROGRAM = 0o644, 0o600, 0o755
 
 
@@ -73,7 +77,7 @@ def _wanted(desired: Desired, facts: Facts, manager: Manager) -> Iterator[Wanted
     places, owner = facts.places, facts.service_user
     admin = "root" if facts.is_root else facts.user
     yield WantedFile(places.launcher, Secret(launcher_text(places)), _PROGRAM, admin)
-    text = Secret(configuration(desired))
+    text = Secret(configuration(desired, is_offline=is_offline(desired.packages, facts.record)))
     for path in (places.configuration, places.configuration_again):
         # The second is the same once more; showing it twice would tell nothing.
         yield WantedFile(path, text, _PRIVATE, owner, is_secret=path == places.configuration_again)
@@ -87,11 +91,12 @@ def _wanted(desired: Desired, facts: Facts, manager: Manager) -> Iterator[Wanted
         yield WantedFile(path, Secret(unit_text(desired, facts, manager)), _UNIT_MODE, admin, is_unit=True)
 
 
-def configuration(desired: Desired) -> str:
-    """Return the text of the node's scrapyd.conf."""
+def configuration(desired: Desired, *, is_offline: bool = False) -> str:
+    """Return the text of the node's scrapyd.conf; `is_offline` says that packages come from carried wheels."""
     if desired.crawlctl is None:
         return render_stock(desired.scrapyd)
-    return render(desired.scrapyd, crawlctl=desired.crawlctl)
+    carried = {"wheelhouse": CARRIED_WHEELS} if is_offline else {}
+    return render(desired.scrapyd, crawlctl={**carried, **desired.crawlctl})
 
 
 def masked(text: str) -> str:

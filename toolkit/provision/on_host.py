@@ -5,7 +5,6 @@ import nothing of crawlctl: `programs.py` puts them together.
 """
 # ruff: noqa: PTH208
 
-import contextlib
 import os
 import pwd
 import stat
@@ -57,11 +56,13 @@ def plain(path: str) -> "bytes | None":
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
-    with contextlib.closing(os.fdopen(file, "rb")) as opened:
-        about = os.fstat(opened.fileno())
+    try:
+        about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_TEXT_BYTES:
             return None
-        return opened.read()
+        return os.read(file, MAX_TEXT_BYTES)
+    finally:
+        os.close(file)
 
 
 def owner(about: "os.stat_result") -> str:

@@ -41,8 +41,6 @@ def put(path: Path, content: bytes, mode: int) -> None:
 
 def drop(content: Any, target: Path, mode: int, *, is_packed: bool) -> None:
     """Copy one member of an archive to its place, whole or not at all."""
-
-
     fresh = target.with_name(f".{target.name}.part")
     with fresh.open("wb") as written:
         shutil.copyfileobj(gzip.GzipFile(fileobj=content) if is_packed else content, written, 1 << 20)

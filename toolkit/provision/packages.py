@@ -98,6 +98,11 @@ def kind_of(facts: Facts) -> str:
     return f"py{python[0]}.{python[1]}-{facts.machine}-{facts.libc}"
 
 
+def is_offline(packages: Packages, record: Mapping[str, object]) -> bool:
+    """Tell whether a host gets packages from carried wheels alone; it stays so until the inventory names an index."""
+    return packages.wheelhouse is not None or (record.get("offline") is True and packages.index is None)
+
+
 class PinsFolder:
     """The versions that were chosen for this inventory's hosts, a file for each kind of host and set of wishes."""
 

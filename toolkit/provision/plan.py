@@ -13,7 +13,7 @@ from toolkit.provision.files import WantedFile, wanted_files
 from toolkit.provision.fitness import notes, problems
 from toolkit.provision.host_plan import Carried, HostPlan, Problem, Step, StepKind
 from toolkit.provision.local_nodes import NODE_PAGE, STOCK_PAGE
-from toolkit.provision.packages import environment_id, own_requirement, versions_of, wheels_for
+from toolkit.provision.packages import environment_id, is_offline, own_requirement, versions_of, wheels_for
 from toolkit.provision.places import UNIT, Places
 from toolkit.provision.service import Verb, call_of
 from toolkit.provision.units import MARK, cron_lines, manager_for
@@ -295,7 +295,7 @@ def installing(facts: Facts, packages: Packages) -> dict[str, Any]:
         "owner": facts.service_user,
         "cache": facts.places.cache,
         "wheels": facts.places.wheels,
-        "is_offline": packages.wheelhouse is not None,
+        "is_offline": is_offline(packages, facts.record),
         "index": packages.index.reveal() if packages.index else None,
         "timeout_s": INSTALL_WITHIN_S,
     }
@@ -332,6 +332,7 @@ def recorded(facts: Facts, desired: Desired, manager: Manager) -> dict[str, obje
         "node": str(desired.host.name),
         "crawlctl": packages.own_digest,
         "environment": environment_id(packages, facts) if packages.pins is not None else None,
+        "offline": is_offline(packages, facts.record),
         "service": manager,
         "files": {wanted.path: wanted.digest for wanted in wanted_files(desired, facts, manager)},
     }
