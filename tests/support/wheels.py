@@ -61,7 +61,7 @@ def add_gated_source(house: Path, name: str, version: str, *, gate: Path) -> Non
     gate.mkdir(parents=True, exist_ok=True)
     built = wheel_name(name, version)
     back_end = _BACK_END.format(gate=str(gate), wheel=built)
-    files = {
+    files: dict[str, str | bytes] = {
         "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "back_end"\nbackend-path = ["."]\n'
         f'[project]\nname = "{name}"\nversion = "{version}"\n',
         "PKG-INFO": f"Metadata-Version: 2.2\nName: {name}\nVersion: {version}\n",

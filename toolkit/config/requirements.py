@@ -7,6 +7,7 @@ whoever else has the egg, reads them from there. Needs nothing but Python and `p
 from __future__ import annotations
 
 import contextlib
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ ENVIRONMENT_FILE = "EGG-INFO/crawlctl-own-environment"
 
 MAX_NEEDS_BYTES = 200_000
 _MAX_DEPTH = 8
+_SHOWN_CHARS = 200
+_USER_IN_URL = re.compile(r"://[^@\s]*@")
 _REMOTE_SCHEMES = ("https", "http", "git+https", "git+ssh", "git+http")
 
 Find = Callable[[str], metadata.Distribution | None]
@@ -70,11 +73,13 @@ def normalised(text: str) -> str:
     try:
         need = Requirement(text)
     except InvalidRequirement as error:
-        raise ValueError(f"{text:.200} is no requirement: {str(error).splitlines()[0]}") from error
+        shown = _USER_IN_URL.sub("://***@", text)[:_SHOWN_CHARS]
+        # Without its cause, which shows all of the text.
+        raise ValueError(f"{shown} is no requirement: {str(error).splitlines()[0]}") from None
     name = canonicalize_name(need.name)
     if need.url is not None:
         _check_url(name, need.url)
-    extras = f"[{','.join(sorted(need.extras))}]" if need.extras else ""
+    extras = f"[{','.join(sorted(map(canonicalize_name, need.extras)))}]" if need.extras else ""
     versions = f" @ {need.url}" if need.url else ",".join(sorted(map(str, need.specifier)))
     marker = f"{' ' if need.url else ''}; {need.marker}" if need.marker else ""
     return f"{name}{extras}{versions}{marker}"
