@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from support.cli import NodeEntry, RunningCrawlctl, inventory_for
+from support.eggs import egg_of
 from support.moving_link import MovingLink
 from support.node_spiders import VERSION, a_node_job, ended, node_egg
 from support.plugin_node import PluginNode, shared_of, shared_store
@@ -17,6 +21,7 @@ from support.redis_server import RedisServer
 from support.waiting import wait_until
 
 from toolkit.model.jobs import JobState
+from toolkit.model.names import VersionName
 from toolkit.model.snapshot import NodeState
 from toolkit.store.interfaces import Store
 
@@ -140,3 +145,66 @@ def test_a_node_is_dialled_anew_by_an_operator_while_its_spiders_go_on(stage: St
     record = stage.node.wait_registered(shared_of(stage.store))
     assert record.report.unfit is None
     assert ended(stage.store, "job-runs-on").state is JobState.FINISHED
+
+
+_VISITS = """
+import scrapy
+
+
+class Visits(scrapy.Spider):
+    name = "visits"
+
+    async def start(self):
+        for number in range(12):
+            yield scrapy.Request(f"{self.site}/{number}")
+
+    def parse(self, response):
+        yield {"url": response.url}
+"""
+_VISITS_SETTINGS = """
+BOT_NAME = "shop"
+SPIDER_MODULES = ["shop.spiders"]
+TELNETCONSOLE_ENABLED = False
+DOWNLOADER_MIDDLEWARES = {"toolkit.spider.RedialMiddleware": 555}
+REDIAL_MIN_RESPONSES = 4
+CONCURRENT_REQUESTS = 4
+"""
+
+
+def test_a_spider_that_is_banned_gets_another_address_and_every_page(stage: Stage) -> None:
+    stage.link.address = HOME
+    wait_until(lambda: stage.outside() == HOME, deadline_s=SOON_S, what="the node to be at home")
+    egg = egg_of({"__init__.py": "", "settings.py": _VISITS_SETTINGS, "spiders.py": _VISITS}, package="shop")
+    stage.node.hold("v2", egg=egg)
+    with banning_site(lambda: stage.link.address == AWAY) as site:
+        job = a_node_job("job-banned", "visits", args={"site": site}, version=VersionName("v2"))
+        shared_of(stage.store).queue.add([job])
+        done = ended(stage.store, "job-banned")
+
+    assert done.state is JobState.FINISHED
+    # Of the first bans, before there are enough to tell, one less than the threshold is the spider's.
+    assert 9 <= (done.items or 0) <= 12
+    assert stage.link.address == AWAY
+
+
+@contextmanager
+def banning_site(is_welcome: Callable[[], bool]) -> Iterator[str]:
+    """Serve pages to whoever is welcome, and 403 to all others; give the address."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if is_welcome() else 403)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - theirs
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()

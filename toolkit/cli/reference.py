@@ -218,7 +218,7 @@ def _options_page() -> Iterator[str]:
         (Scope.HOST, "Of a host; also in `defaults` and in a group's `vars`"),
         (Scope.GROUP, "Of a group"),
         (Scope.NODE, "Of a node: the section `[crawlctl]` of its `scrapyd.conf`"),
-        (Scope.SPIDER, "Of a Scrapy project whose scheduler is the frontier: its settings"),
+        (Scope.SPIDER, "Of a Scrapy project: settings of the frontier, and of the redial middleware"),
         (Scope.ENVIRONMENT, "Environment variables"),
     ):
         yield from ("", f"## {title}", "", markdown_table(scope).rstrip())

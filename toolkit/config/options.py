@@ -1,4 +1,4 @@
-"""The one option table: every key of an inventory, of a node and of the frontier, every environment variable.
+"""The one option table: every key of an inventory, of a node and of spiders, every environment variable.
 
 The inventory's loader, its JSON Schema, the node's settings and the documentation all read it; none repeats it. It runs
 in nodes too, so it loads nothing but the nouns.
@@ -12,6 +12,7 @@ from toolkit.config.frontier_options import FRONTIER_OPTIONS
 from toolkit.config.host_options import HOST_OPTIONS
 from toolkit.config.node_options import CLUSTER_NAME, CLUSTER_SHAPE, NODE_OPTIONS, REDIS_SHAPE, REDIS_URL
 from toolkit.config.option import Form, Option, Scope
+from toolkit.config.redial_options import REDIAL_OPTIONS
 from toolkit.model.hosts import Host
 from toolkit.model.names import DEFAULT_CLUSTER, NodeName
 
@@ -206,6 +207,7 @@ OPTIONS: tuple[Option, ...] = (
     *HOST_OPTIONS,
     *NODE_OPTIONS,
     *FRONTIER_OPTIONS,
+    *REDIAL_OPTIONS,
     Option(
         INVENTORY_VARIABLE,
         Scope.ENVIRONMENT,

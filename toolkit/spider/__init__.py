@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from toolkit.spider.fingerprinters import ScrapyRedisFingerprinter
     from toolkit.spider.pipelines import RedisPipeline, StreamPipeline
+    from toolkit.spider.redial import RedialMiddleware
     from toolkit.spider.scheduler import Scheduler
     from toolkit.spider.spiders import RedisCrawlSpider, RedisSpider
 
 __all__ = [
+    "RedialMiddleware",
     "RedisCrawlSpider",
     "RedisPipeline",
     "RedisSpider",
@@ -24,6 +26,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "RedialMiddleware": "redial",
     "RedisCrawlSpider": "spiders",
     "RedisPipeline": "pipelines",
     "RedisSpider": "spiders",

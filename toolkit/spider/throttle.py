@@ -90,7 +90,7 @@ class Throttle:
 
     def _is_closing(self, engine: Any) -> bool:
         self._was_running = self._was_running or engine.running
-        slot = _engine_slot(engine)
+        slot = engine_slot(engine)
         return (self._was_running and not engine.running) or bool(slot and slot.closing)
 
     def _limit(self, downloader: Any, wish: Wish, *, ends_delay: bool) -> None:
@@ -170,10 +170,11 @@ def _stir(engine: Any, downloader: Any) -> None:
         for slot in list(getattr(downloader, "slots", {}).values()):
             slot.close()  # Ends its waiting, nothing else.
             process_queue(*first, slot)
-    engine_slot = _engine_slot(engine)
-    if engine_slot is not None and engine.running:
-        engine_slot.nextcall.schedule()
+    opened = engine_slot(engine)
+    if opened is not None and engine.running:
+        opened.nextcall.schedule()
 
 
-def _engine_slot(engine: Any) -> Any:
+def engine_slot(engine: Any) -> Any:
+    """Return what the engine keeps of its spider; `None` before it is opened."""
     return getattr(engine, "_slot", None) or getattr(engine, "slot", None)

@@ -1,0 +1,86 @@
+"""The Scrapy settings of the redial middleware, all of them `REDIAL_…`: a part of the one table in `options.py`."""
+
+from __future__ import annotations
+
+from toolkit.config.option import Form, Option, Scope
+
+REDIAL_OPTIONS: tuple[Option, ...] = (
+    Option(
+        "REDIAL_STATUSES",
+        Scope.SPIDER,
+        Form.TEXT,
+        "With the redial middleware, the statuses of answers that count as a ban.",
+        default="403,407,429,503",
+        pattern=r"^([1-5][0-9]{2}(,[1-5][0-9]{2})*)?$",
+        shape="HTTP statuses with commas between, or a list of them",
+    ),
+    Option(
+        "REDIAL_TEXTS",
+        Scope.SPIDER,
+        Form.NAMES,
+        "Texts that make a page with any status a ban, wherever they stand in it.",
+        default_words="none",
+    ),
+    Option(
+        "REDIAL_SHARE",
+        Scope.SPIDER,
+        Form.NUMBER,
+        "The share of bans among the latest answers from which on the spider asks its node for another address.",
+        default=50.0,
+        unit="per cent",
+        minimum=0,
+        maximum=100,
+        is_above_minimum=True,
+    ),
+    Option(
+        "REDIAL_WINDOW_S",
+        Scope.SPIDER,
+        Form.NUMBER,
+        "How old an answer may be that still counts.",
+        default=60.0,
+        unit="seconds",
+        minimum=0,
+        maximum=86_400,
+        is_above_minimum=True,
+    ),
+    Option(
+        "REDIAL_MIN_RESPONSES",
+        Scope.SPIDER,
+        Form.INTEGER,
+        "How many answers there must be before their share means anything.",
+        default=20,
+        unit="answers",
+        minimum=1,
+        maximum=1_000_000,
+    ),
+    Option(
+        "REDIAL_COOLDOWN_S",
+        Scope.SPIDER,
+        Form.NUMBER,
+        "How long the spider waits before it asks again.",
+        default=300.0,
+        unit="seconds",
+        minimum=0,
+        maximum=86_400,
+    ),
+    Option(
+        "REDIAL_WAIT_S",
+        Scope.SPIDER,
+        Form.NUMBER,
+        "How long banned pages wait for the node to come back under another address.",
+        default=180.0,
+        unit="seconds",
+        minimum=0,
+        maximum=86_400,
+    ),
+    Option(
+        "REDIAL_RETRY_TIMES",
+        Scope.SPIDER,
+        Form.INTEGER,
+        "How often a banned page is fetched again under another address; then it is the spider's.",
+        default=2,
+        unit="times",
+        minimum=0,
+        maximum=1000,
+    ),
+)
