@@ -48,20 +48,26 @@ def _register() -> None:
         cmd_deploy,
         cmd_docs,
         cmd_doctor,
+        cmd_hosts,
         cmd_inventory,
         cmd_jobs,
+        cmd_lifecycle,
         cmd_local,
         cmd_nodes,
         cmd_provision,
         cmd_redial,
+        cmd_rollouts,
         cmd_schedule,
         cmd_security,
         cmd_status,
     )
 
     jobs, cluster = (cmd_schedule, cmd_jobs), (cmd_crawls, cmd_status, cmd_doctor, cmd_nodes, cmd_security)
-    added = {module: module.add_to(app) for module in (cmd_local, cmd_deploy, *jobs, *cluster, cmd_inventory, cmd_docs)}
-    for module in (cmd_provision, cmd_redial):
+    added = {
+        module: module.add_to(app)
+        for module in (cmd_local, cmd_deploy, cmd_rollouts, *jobs, *cluster, cmd_inventory, cmd_docs)
+    }
+    for module in (cmd_hosts, cmd_provision, cmd_lifecycle, cmd_redial):
         module.add_to_nodes(added[cmd_nodes])
 
 

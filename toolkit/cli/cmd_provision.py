@@ -65,7 +65,7 @@ def provision(
         raise UsageError("--output json asks nothing", hint="say it beforehand: --yes, or --dry-run for the plan alone")
     hosts = session.hosts(on)
     work = _Everywhere(session, trust_new_keys=trust_new_keys, parallel=parallel)
-    with _provisioning(session, wheelhouse) as engine:
+    with provisioning_of(session, wheelhouse) as engine:
         if dry_run or not yes:
             planned = work.on(hosts, engine.dry_run)
             session.audit_nothing()
@@ -103,7 +103,8 @@ def wheelhouse(
 
 
 @contextmanager
-def _provisioning(session: Session, wheelhouse: Path | None) -> Iterator[Provisioning]:
+def provisioning_of(session: Session, wheelhouse: Path | None, *, chooses_anew: bool = False) -> Iterator[Provisioning]:
+    """Give what provisions the inventory's hosts, and take away afterwards what it needed for that."""
     import tempfile
 
     from toolkit.provision.provisioning import Provisioning
@@ -111,7 +112,12 @@ def _provisioning(session: Session, wheelhouse: Path | None) -> Iterator[Provisi
 
     with tempfile.TemporaryDirectory(prefix="crawlctl-") as scratch:
         yield Provisioning(
-            session.inventory, session.state_folder, scratch=Path(scratch), who=operator(), wheelhouse=wheelhouse
+            session.inventory,
+            session.state_folder,
+            scratch=Path(scratch),
+            who=operator(),
+            wheelhouse=wheelhouse,
+            chooses_anew=chooses_anew,
         )
 
 

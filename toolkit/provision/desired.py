@@ -23,9 +23,9 @@ class Packages:
     """What the node's environment is made of. `requirements` and `constraints` are the texts of the operator's files.
 
     `own_wheel` is crawlctl itself, `own_digest` the identity of its content, `inputs` that of all that versions are
-    chosen by. `wheelhouse` is a folder of wheels on this
-    machine that the host gets instead of an index. `pins` are exact versions for this kind of host, one a line, `None`
-    while they are not chosen yet.
+    chosen by. `wheelhouse` is a folder of wheels on this machine that the host gets instead of an index. `pins` are
+    exact versions for this kind of host, one a line, `None` while they are not chosen yet; where they are `chosen_anew`
+    those that the host has are no answer.
     """
 
     own_wheel: Path
@@ -36,6 +36,7 @@ class Packages:
     index: Secret | None = None
     wheelhouse: Path | None = None
     pins: str | None = None
+    chosen_anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -275,6 +275,8 @@ def environment_why(facts: Facts, desired: Desired) -> str | None:
     if found.own_digest != packages.own_digest:
         return "crawlctl is another one"
     if packages.pins is None:
+        if packages.chosen_anew:
+            return "newer versions are looked for"
         return None if found.inputs == packages.inputs else "other packages are asked for"
     wanted = versions_of(packages.pins)
     other = [

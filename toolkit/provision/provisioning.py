@@ -96,6 +96,7 @@ class Provisioning:
         full = self.with_credentials(host)
         inventory = self._inventory
         packages = packages_of(full, self._own, folder=inventory.path.parent, wheelhouse=self._wheelhouse)
+        packages = replace(packages, chosen_anew=self._chooses_anew)
         security = security_of(full, inventory, self._state_folder, redis=redis_of(full, inventory.redis))
         return desired_state(full, packages, redis=inventory.redis, cluster=inventory.cluster, security=security)
 
