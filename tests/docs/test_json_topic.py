@@ -45,6 +45,9 @@ from toolkit.model.queue import Cap
 from toolkit.model.releases import DeployResult, NodeResult, Pruned, Release, Rollout
 from toolkit.model.servers import LocalProcess
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
+from toolkit.provision.executing import Executed
+from toolkit.provision.remote import Ran
+from toolkit.provision.service_logs import LogLine
 from toolkit.views import transfer
 from toolkit.views.crawls import (
     controls_view,
@@ -57,6 +60,7 @@ from toolkit.views.crawls import (
 )
 from toolkit.views.demo import demo_view
 from toolkit.views.doctor import diagnosis_view
+from toolkit.views.hosts import executed_view, log_view
 from toolkit.views.jobs import cancelled_view, caps_view, job_view, jobs_view, scheduled_view
 from toolkit.views.local import checked_view, hosts_view, servers_view
 from toolkit.views.nodes import drained_view, names_view, node_view, nodes_view
@@ -119,6 +123,8 @@ CONTRACT: Mapping[str, Any] = {
     "crawlctl nodes show": node_view(NODE_ROW).data,
     "crawlctl nodes drain": drained_view([Drained(NODE, 2)]).data,
     "crawlctl nodes redial": redials_view([RedialRow(NODE, "203.0.113.7", "203.0.113.94", 12.4)]).data,
+    "crawlctl nodes exec": executed_view(Outcomes((Outcome(NODE, Executed(Ran(0, "Linux\n", ""))),))).data,
+    "crawlctl nodes logs": log_view([LogLine(NODE, "started")]).data,
     "crawlctl nodes resume": names_view([NODE], "resumed").data,
     "crawlctl schedule": scheduled_view([Placed(JOB)]).data,
     "crawlctl cancel": cancelled_view([CANCELLED]).data,

@@ -15,6 +15,7 @@ CrawlctlError
 │   └── NodeRefusedError        Scrapyd said no, and why
 ├── HostError                   one host's step over SSH failed
 │   ├── HostUnreachableError    no connection, or it broke, or it is too slow
+│   │   └── HostTimeoutError     a command there outlived its time
 │   ├── HostKeyError            its key is not the one that is known, or none is known
 │   ├── HostUnauthorizedError   it does not let us in, or not as root
 │   └── HostRefusedError        a command there failed, or the host is not fit for it
@@ -146,6 +147,10 @@ class HostError(CrawlctlError):
 
 class HostUnreachableError(HostError):
     """No connection could be made, or it broke; what was under way may have been done. Doing it again is safe."""
+
+
+class HostTimeoutError(HostUnreachableError):
+    """A command there outlived its time; it was ended where that was possible."""
 
 
 class HostKeyError(HostError):

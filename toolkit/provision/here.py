@@ -11,7 +11,7 @@ import threading
 import time
 from typing import IO
 
-from toolkit.model.errors import HostRefusedError, HostUnreachableError
+from toolkit.model.errors import HostRefusedError, HostTimeoutError
 from toolkit.model.hosts import Host
 from toolkit.provision.by_shell import CHUNK_BYTES, ByShell, Call, Ended, Feed
 from toolkit.provision.scripts import IN_ENGLISH
@@ -73,7 +73,7 @@ class Here(ByShell):
                 if not ready and process.poll() is not None:
                     break
                 if ends_at is not None and time.monotonic() > ends_at:
-                    raise HostUnreachableError(self.host.name, call.doing, f"no end after {call.timeout_s:g} s")
+                    raise HostTimeoutError(self.host.name, call.doing, f"no end after {call.timeout_s:g} s")
         return kept
 
 

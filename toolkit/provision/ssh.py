@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from fabric import Connection
 from paramiko import Channel, ChannelException, SSHException, Transport
 
-from toolkit.model.errors import HostRefusedError, HostUnreachableError
+from toolkit.model.errors import HostRefusedError, HostTimeoutError, HostUnreachableError
 from toolkit.model.hosts import Host
 from toolkit.provision import scripts
 from toolkit.provision.by_shell import CHUNK_BYTES, ByShell, Call, Ended, Feed
@@ -181,7 +181,7 @@ class _Running:
     def _check_time(self, begun: float) -> None:
         now = time.monotonic()
         if self._call.timeout_s is not None and now - begun > self._call.timeout_s:
-            raise self._unreachable(f"no end after {self._call.timeout_s:g} s")
+            raise HostTimeoutError(self._host.name, self._call.doing, f"no end after {self._call.timeout_s:g} s")
         if now - self._last_news < LOOK_AFTER_S:
             return
         if self._is_fed:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from toolkit.model.hosts import Host
+from toolkit.model.hosts import Host, Provisioning, Secret, SshAddress
 from toolkit.model.jobs import Job
 from toolkit.model.queue import Cap
 from toolkit.model.releases import NodeResult, Release, Rollout
@@ -207,7 +208,7 @@ def rollout_row(rollout: Rollout) -> dict[str, Any]:
 
 
 def host_row(host: Host) -> dict[str, Any]:
-    """Show a host of the inventory; a password only as there or not."""
+    """Show a host of the inventory; a secret only as there or not."""
     return {
         "name": host.name,
         "address": host.address,
@@ -216,10 +217,19 @@ def host_row(host: Host) -> dict[str, Any]:
         "path": host.path,
         "username": host.username,
         "password": None if host.password is None else str(host.password),
+        "ca_file": host.ca_file,
         "timeout_s": host.timeout_s,
         "slots": host.slots,
         "labels": dict(host.labels),
         "groups": sorted(host.groups),
         "connection": host.connection,
-        "ssh": {"user": host.ssh.user, "port": host.ssh.port, "key": host.ssh.key},
+        "ssh": _wishes(host.ssh),
+        "provision": _wishes(host.provision),
+        "node": dict(host.node),
     }
+
+
+def _wishes(value: SshAddress | Provisioning) -> dict[str, Any]:
+    """Show every field by its name; secrets as `***`."""
+    shown = {each.name: getattr(value, each.name) for each in fields(value)}
+    return {name: str(each) if isinstance(each, Secret) else each for name, each in shown.items()}
