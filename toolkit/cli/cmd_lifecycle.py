@@ -87,13 +87,12 @@ def upgrade(
     yes: YesOption = False,
 ) -> None:
     """Bring nodes to this crawlctl and to the newest packages that their constraints allow, some at a time."""
-    from toolkit.provision.lifecycle import upgrade_with
+    from toolkit.provision.lifecycle import upgrade_by
     from toolkit.provision.rolling import Care
 
     care = Care(survive=True, drain_s=seconds(drain_timeout), health_s=seconds(health_timeout), is_forced=force)
-    _roll(
-        session, on, "upgrade", upgrade_with(session.inventory, session.state_folder), care=care, batch=batch, yes=yes
-    )
+    with provisioning_of(session, wheelhouse, chooses_anew=True) as provisioning:
+        _roll(session, on, "upgrade", upgrade_by(provisioning), care=care, batch=batch, yes=yes)
 
 
 def stop(
