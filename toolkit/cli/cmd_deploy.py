@@ -12,13 +12,23 @@ import typer
 from toolkit.cli import completion
 from toolkit.cli.command import RELEASES, OnOption, ProjectOption, command
 from toolkit.cli.session import Session
+from toolkit.cli.waves import (
+    CanaryOption,
+    CheckItemsOption,
+    CheckOption,
+    CheckTimeoutOption,
+    HoldOption,
+    MaxFailuresOption,
+    PauseOption,
+    WavesOption,
+    WaveWishes,
+    planned_waves,
+    roll_out,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from toolkit.cluster.nodes import Nodes
     from toolkit.config.project import ScrapyProject
-    from toolkit.model.errors import CrawlctlError
     from toolkit.model.names import NodeName, ProjectName
     from toolkit.model.releases import DeployResult, NodeResult
     from toolkit.rollout.egg import Egg, Treatment
@@ -49,7 +59,9 @@ def add_to(app: typer.Typer) -> None:
         "crawlctl deploy",
         "crawlctl deploy projects/shop --on eu --dry-run",
         "crawlctl deploy --egg shop.egg -p shop --version 2026-11-21",
+        "crawlctl deploy --canary 1 --waves 10%,50%,100% --pause 2m --max-failures 5% --check products",
         panel=RELEASES,
+        audit="deploy",
     )(deploy)
     command(app, "crawlctl releases", "crawlctl releases shop --history", panel=RELEASES)(releases)
     command(app, "crawlctl rollback", "crawlctl rollback 20261120-101500-9f3c2a1 -p shop", panel=RELEASES)(rollback)
@@ -116,15 +128,26 @@ def deploy(
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Activate on the nodes that took it, even if others failed.")
     ] = False,
+    canary: CanaryOption = None,
+    waves: WavesOption = None,
+    pause: PauseOption = None,
+    max_failures: MaxFailuresOption = None,
+    check: CheckOption = None,
+    check_timeout: CheckTimeoutOption = None,
+    check_items: CheckItemsOption = None,
+    hold: HoldOption = False,
     steal: StealOption = False,
 ) -> None:
     """Ship a project to every node, read it back from each, and make it the active release; or undo it all."""
     from toolkit.rollout.preflight import begin_preflight
 
+    wishes = WaveWishes(canary, waves, pause, max_failures, check, check_timeout, check_items, hold)
+    wishes.refuse_mixture(keep_going=keep_going)
     treatment = _treatment(sync_deps=sync_deps, no_check_deps=no_check_deps, is_packed=include_dependencies)
     scrapy_project, built = _egg(project_dir, project, egg, include_dependencies=include_dependencies, how=treatment)
     with begin_preflight(scrapy_project.root, built, environ=os.environ) as tried:
         # All this takes about as long as the project's own Python needs to list the spiders beside it.
+        from toolkit.cli.concluding import conclude, end_by
         from toolkit.rollout.deploy import InterruptedDeployError, plan
         from toolkit.rollout.version import source_revision
         from toolkit.views.rollouts import deploy_view, plan_view
@@ -133,10 +156,16 @@ def deploy(
         nodes = session.nodes(on)
         revision = None if egg else source_revision(scrapy_project.root)
         cargo = _cargo(session, scrapy_project, built, version, tried)
+    session.audit(f"{cargo.project} {cargo.version}", nodes=nodes.names)
     if dry_run:
+        session.audit_nothing()
         outcomes = plan(nodes, session.store, cargo, is_whole=on is None)
-        session.printer.show(plan_view(cargo.project, cargo.version, cargo.digest, outcomes))
-        _end_by(session, [outcome.error for outcome in outcomes.failed], len(outcomes), f"deploying {cargo.project}")
+        planned = planned_waves(session, nodes, cargo, wishes, is_whole=on is None)
+        session.printer.show(plan_view(cargo.project, cargo.version, cargo.digest, outcomes, waves=planned))
+        end_by(session, [outcome.error for outcome in outcomes.failed], len(outcomes), f"deploying {cargo.project}")
+        return
+    if wishes.are_any:
+        roll_out(session, nodes, cargo, wishes, revision=revision, steal=steal, is_whole=on is None)
         return
     try:
         choices = {"keep_going": keep_going, "steal": steal, "is_whole": on is None}
@@ -152,7 +181,7 @@ def deploy(
         )
         raise
     session.printer.show(deploy_view(result))
-    _conclude(session, result, "deploy")
+    conclude(session, result, "deploy")
 
 
 def releases(
@@ -204,6 +233,7 @@ def rollback(
     steal: StealOption = False,
 ) -> None:
     """Make an earlier release active again: one write, once every node that answers has shown that it holds it."""
+    from toolkit.cli.concluding import conclude
     from toolkit.model.names import VersionName
     from toolkit.rollout.rollback import rollback as roll_back
     from toolkit.views.rollouts import deploy_view
@@ -212,7 +242,7 @@ def rollback(
     target = None if version is None else VersionName(version)
     result = roll_back(session.nodes(on), session.store, name, to=target, steal=steal, is_whole=on is None)
     session.printer.show(deploy_view(result))
-    _conclude(session, result, "rollback")
+    conclude(session, result, "rollback")
 
 
 def prune(
@@ -318,39 +348,6 @@ def _with_progress(
             on_step=steps.__setitem__,
             on_done=lambda result: done.__setitem__(result.node, result),
         )
-
-
-def _conclude(session: Session, result: DeployResult, what: str) -> None:
-    """Say in one line what is true now, and end with the exit code that fits."""
-    if not result.failed:
-        later = sum(not each.is_proven for each in result.results)
-        everywhere = "every node" if not later else "every node that lives"
-        done = "made active" if result.is_changed else f"active already, and held by {everywhere}: nothing changed"
-        more = f"; {later} lost node(s) install it when they are back" if later else ""
-        session.printer.say(f"{result.project} {result.version} is {done}{more}", style="green")
-        return
-    _end_by(session, list(result.errors), len(result.results), f"{what} of {result.project} {result.version}", result)
-
-
-def _end_by(
-    session: Session, failures: Sequence[CrawlctlError | None], of: int, what: str, result: DeployResult | None = None
-) -> None:
-    """Raise the exit that fits the nodes' failures; do nothing when there are none."""
-    from toolkit.model import errors
-
-    undone = [each for each in result.failed if each.step == "undone"] if result else []
-    count = len(result.failed) - len(undone) if result else len(failures)
-    if not count:
-        return
-    state = ""
-    if result is not None:
-        stays = f"{' and was undone' if undone else ''}, so the release before stays active"
-        others = ", and it is active on the others" if count < of else ", and it stays active as it was"
-        state = others if result.is_active else stays
-    away = [error for error in failures if isinstance(error, (errors.NodeUnreachableError, errors.NodeTimeoutError))]
-    if len(away) == of:
-        raise session.failed(errors.NothingReachableError(f"{what}: no node could be reached{state}"))
-    raise session.failed(errors.NodesFailedError(f"{what} failed on {count} of {of} nodes{state}"))
 
 
 def _project_name(session: Session, project: str | None) -> ProjectName:

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import cached_property
@@ -152,6 +152,20 @@ class Printer:
             raise UsageError(f"{question} There is no terminal to ask on", hint="say it beforehand: --yes")
         self.err.print(f"{question} [y/N] ", end="", markup=False, highlight=False)
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+    @property
+    def can_ask(self) -> bool:
+        """Somebody is at a terminal, and wants to read tables."""
+        return self.is_for_people and sys.stdin.isatty() and self.err.is_terminal
+
+    def choose(self, question: str, answers: Mapping[str, str], *, default: str) -> str:
+        """Ask on the terminal for one of several answers by its letter; anything else is the default."""
+        offered = ", ".join(
+            f"[{letter.upper() if letter == default else letter}] {text}" for letter, text in answers.items()
+        )
+        self.err.print(visible(f"{question} {offered}: "), end="", markup=False, highlight=False, soft_wrap=True)
+        answer = sys.stdin.readline().strip().lower()[:1]
+        return answer if answer in answers else default
 
     def _write(self, text: str) -> None:
         sys.stdout.write(text + "\n")

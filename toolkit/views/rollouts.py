@@ -8,14 +8,15 @@ from typing import Any
 from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.outcomes import Outcomes
 from toolkit.model.releases import DeployResult, NodeResult, Pruned, Release, Rollout
+from toolkit.model.rollouts import WaveRollout
 from toolkit.views.contract import node_result_row, release_row, rollout_row, time_text
 from toolkit.views.view import FittedTable, Styled, View, plain_table
 
 SHORT_DIGEST = 12
 
 
-def deploy_view(result: DeployResult) -> View:
-    """Show what a deploy or rollback did, node by node."""
+def deploy_view(result: DeployResult, *, rollout: WaveRollout | None = None) -> View:
+    """Show what a deploy or rollback did, node by node; `rollout` where it was one in waves."""
     data = {
         "project": result.project,
         "version": result.version,
@@ -23,6 +24,7 @@ def deploy_view(result: DeployResult) -> View:
         "active": result.is_active,
         "changed": result.is_changed,
         "nodes": [node_result_row(each) for each in result.results],
+        "rollout": None if rollout is None else {"id": rollout.id, "state": rollout.state.value, "why": rollout.why},
     }
     return View(data, lambda: results_table(result.results))
 
@@ -54,7 +56,11 @@ def results_table(results: Sequence[NodeResult]) -> FittedTable:
 
 
 def steps_table(
-    order: Sequence[NodeName], steps: Mapping[NodeName, str], done: Mapping[NodeName, NodeResult]
+    order: Sequence[NodeName],
+    steps: Mapping[NodeName, str],
+    done: Mapping[NodeName, NodeResult],
+    *,
+    stage: str = "",
 ) -> FittedTable:
     """Lay out a rollout under way: the nodes that are at work first, as many as a screen takes."""
     at_work = [name for name in order if name in steps and name not in done]
@@ -62,24 +68,41 @@ def steps_table(
     rows: list[tuple[object, object]] = [(name, Styled(steps[name], "cyan")) for name in at_work[:10]]
     rows += [(name, Styled(f"failed: {done[name].step}", "red")) for name in failed[:5]]
     table = plain_table("NODE", "STEP", rows=rows)
-    table.caption = f"{len(done)} of {len(order)} done, {len(failed)} failed"
+    table.caption = f"{len(done)} of {len(order)} done, {len(failed)} failed{f'; {stage}' if stage else ''}"
     return table
 
 
-def plan_view(project: ProjectName, version: VersionName, digest: str, outcomes: Outcomes[str]) -> View:
-    """Show what a deploy would do."""
+def plan_view(
+    project: ProjectName,
+    version: VersionName,
+    digest: str,
+    outcomes: Outcomes[str],
+    *,
+    waves: Mapping[NodeName, int] | None = None,
+) -> View:
+    """Show what a deploy would do, and in which wave, counted from 1, where there are waves."""
+    places = waves or {}
     words = {
         "hold": "nothing: it holds this version",
         "upload": "upload, read back, activate",
         "later": "nothing now: it is lost, and installs it when it is back",
     }
     nodes = [
-        {"name": each.node, "ok": each.ok, "step": each.value, "error": str(each.error) if each.error else None}
+        {
+            "name": each.node,
+            "ok": each.ok,
+            "step": each.value,
+            "error": str(each.error) if each.error else None,
+            "wave": places.get(each.node),
+        }
         for each in outcomes
     ]
     data = {"project": project, "version": version, "digest": digest, "dry_run": True, "nodes": nodes}
-    rows = [(each.node, words[each.value] if each.value else Styled(f"fail: {each.error}", "red")) for each in outcomes]
-    return View(data, lambda: plain_table("NODE", "WOULD", rows=rows))
+    rows = [
+        (each.node, places.get(each.node), words[each.value] if each.value else Styled(f"fail: {each.error}", "red"))
+        for each in outcomes
+    ]
+    return View(data, lambda: plain_table("NODE", "WAVE", "WOULD", rows=rows, optional={"WAVE"}))
 
 
 def egg_view(egg: Mapping[str, Any]) -> View:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from toolkit.cli.cmd_deploy import _conclude
+from toolkit.cli.concluding import conclude
 from toolkit.cli.session import GlobalOptions, Session
 from toolkit.model.errors import NodeUnreachableError
 from toolkit.model.names import NodeName, ProjectName, VersionName
@@ -24,7 +24,7 @@ def ended(*steps: str) -> DeployResult:
 
 def told(result: DeployResult, capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(typer.Exit) as exit_:
-        _conclude(Session(GlobalOptions()), result, "deploy")
+        conclude(Session(GlobalOptions()), result, "deploy")
     assert exit_.value.exit_code == 4
     return capsys.readouterr().err
 
