@@ -17,7 +17,7 @@ from toolkit.provision.known_hosts import SSH_PORT, name_of
 
 MAX_JUMPS = 8
 _JUMP = re.compile(
-    r"^(?:ssh://)?(?:(?P<user>[^@]+)@)?(?P<host>\[[^\]]+\]|[^:]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:]*)(?::(?P<port>\d+))?/?$"
+    r"^(?:ssh://)?(?:(?P<user>[^@]+)@)?(?P<host>\[[^\]]+\]|[^:@]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:]*)(?::(?P<port>\d+))?/?$"
 )
 _GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 

@@ -23,7 +23,7 @@ _MEANINGS: tuple[tuple[str, str, str | None], ...] = (
         "set ssh.sudo_password, best from a command; or let {user} use sudo without one (NOPASSWD)",
     ),
     (r"you must have a tty|requiretty", "sudo there wants a terminal (requiretty)", "remove requiretty from sudoers"),
-    (r"(?:env: .?sudo.?|sudo): (?:No such file|.*not found)", "there is no sudo, and {user} is not root", None),
+    (r"env: .*sudo.*No such file|sudo: .*not found", "there is no sudo, and {user} is not root", None),
     (r"sudo.*(?:setuid|effective uid|no new privileges)", "sudo cannot become root there", None),
 )
 _OTHERWISE = "log in as root (ssh.user), or let {user} use sudo; or do without: provision.service user"
