@@ -126,9 +126,11 @@ def _filtered(diagnosis: Diagnosis, least: Severity) -> Diagnosis:
 
 
 def _end_by(session: Session, diagnosis: Diagnosis, *, is_strict: bool) -> None:
-    from toolkit.model.errors import NodesFailedError
+    from toolkit.model.errors import NodesFailedError, NothingReachableError
     from toolkit.views.doctor import counts, summary
 
+    if not diagnosis.checks and diagnosis.unseen:
+        raise session.failed(NothingReachableError("nothing that was asked for could be looked at"))
     left = counts(diagnosis.findings)
     if left[Severity.ERROR] or (is_strict and left[Severity.WARNING]):
         message = f"the doctor has found {summary(left)}"

@@ -20,6 +20,7 @@ class Source(StrEnum):
     NAMES = "name service"
     REDIS = "Redis"
     CLUSTER = "the cluster's records"
+    SOFTWARE = "the nodes' packages"
     NODES = "the nodes over HTTP"
     HOSTS = "the hosts over SSH"
     DRIFT = "what was provisioned"
@@ -93,8 +94,13 @@ _ROWS: tuple[tuple[Source, tuple[tuple[str, str], ...]], ...] = (
             ("jobs-stuck", "an active job that does not get on"),
             ("jobs-lost", "jobs that were lost in the last day"),
             ("crawl-dead", "entries of a crawl that killed their workers"),
-            ("software-old", "a release of Python, Scrapyd or Scrapy that is known not to work"),
-            ("software-differs", "nodes that run different releases of Python, Scrapyd or Scrapy"),
+        ),
+    ),
+    (
+        Source.SOFTWARE,
+        (
+            ("software-old", "a release of Python, Scrapyd, Scrapy or setuptools that is known not to work"),
+            ("software-differs", "nodes that have different releases of Python, Scrapyd, Scrapy or their like"),
         ),
     ),
     (
@@ -124,7 +130,6 @@ _ROWS: tuple[tuple[Source, tuple[tuple[str, str], ...]], ...] = (
             ("host-memory", "a host that is short of memory"),
             ("host-exposed", "a node that listens for the whole internet without TLS"),
             ("host-redis", "a host that cannot reach the Redis, or finds another, or has a long way to it"),
-            ("host-setuptools", "a setuptools without the pkg_resources that Scrapyd imports"),
             ("host-orphan", "a spider process that no node knows"),
         ),
     ),
@@ -157,7 +162,11 @@ def wanted_checks(words: Sequence[str]) -> frozenset[str]:
 
 def sources_of(checks: Collection[str]) -> frozenset[Source]:
     """Return where the evidence for these checks comes from."""
-    return frozenset(CHECKS[name].source for name in checks)
+    wanted = frozenset(CHECKS[name].source for name in checks)
+    if Source.SOFTWARE in wanted:
+        # Packages are told by the nodes through Redis, and by hosts over SSH.
+        wanted |= {Source.CLUSTER, Source.HOSTS}
+    return wanted | {Source.HOSTS} if Source.DRIFT in wanted else wanted
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from toolkit.cluster.attention import find_plug_in_attention
 from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.snapshot import Remembered, recall, take_snapshot
 from toolkit.doctor.judged import ERROR, NOTE, WARNING, Judged, found
@@ -21,12 +22,14 @@ MAX_CRAWLS = 200
 LITTLE_DISK_MB, LITTLE_MEMORY_MB = 1_000, 300
 
 # What `status` says in passing, as a doctor names and weighs it. Eggs and reachability are looked at more closely.
-_ATTENTIONS: Mapping[str, tuple[str, Severity]] = {
+_OF_A_NODE: Mapping[str, tuple[str, Severity]] = {
     "lost": ("node-lost", ERROR),
     "stale": ("node-stale", WARNING),
     "clash": ("node-clash", ERROR),
     "unfit": ("node-unfit", WARNING),
     "draining": ("node-draining", NOTE),
+}
+_OF_ALL: Mapping[str, tuple[str, Severity]] = {
     "waiting": ("jobs-waiting", WARNING),
     "jobs_lost": ("jobs-lost", WARNING),
 }
@@ -75,7 +78,7 @@ def look_at_cluster(
     known = recall(open_store)
     snapshot = take_snapshot(nodes, known, is_whole=is_whole)
     if known.error is not None:
-        return ClusterEvidence(snapshot, known, listed, unseen=(f"what the cluster remembers: {known.error.message}",))
+        return ClusterEvidence(snapshot, known, listed)
     store = open_store()
     projects = store.releases.projects()
     rollouts = [each for each in store.rollouts.recent() if each.state.is_open]
@@ -106,14 +109,15 @@ def judge_cluster(evidence: ClusterEvidence, *, looked_at: Collection[NodeName])
     Of hosts that were `looked_at` over SSH, disk and memory are judged by that, so that nothing is said twice.
     """
     judged = [
-        found(*_ATTENTIONS[each.kind], each.message, command=each.command)
+        found(*_OF_ALL[each.kind], each.message, command=each.command)
         for each in evidence.snapshot.attention
-        if each.kind in _ATTENTIONS
+        if each.kind in _OF_ALL
     ]
     for crawl, dead in sorted(evidence.dead.items()):
         text = f"crawl {crawl} has {dead} dead entries: whoever worked on them died, so nobody gets them any more"
         judged.append(found("crawl-dead", WARNING, text, command=f"crawlctl crawls peek {crawl} --dead"))
     for record in evidence.chosen_records:
+        judged += _judge_record(record)
         if record.name not in evidence.listed:
             text = "is registered, and the inventory does not list it: what goes by HTTP or SSH leaves it out"
             command = f"crawlctl nodes show {record.name}"
@@ -121,6 +125,15 @@ def judge_cluster(evidence: ClusterEvidence, *, looked_at: Collection[NodeName])
         if record.name not in looked_at:
             judged += _judge_room(record)
     return judged
+
+
+def _judge_record(record: NodeRecord) -> Iterator[Judged]:
+    """Say of one node what `status` would say of it."""
+    for each in find_plug_in_attention([record], {}, counts={}, lines=()):
+        if each.kind in _OF_A_NODE:
+            text = each.message.removeprefix(f"{record.name} ")
+            command = f"crawlctl nodes show {record.name}" if each.kind == "clash" else each.command
+            yield found(*_OF_A_NODE[each.kind], text, node=record.name, command=command)
 
 
 def _judge_room(record: NodeRecord) -> Iterator[Judged]:

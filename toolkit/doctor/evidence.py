@@ -18,7 +18,7 @@ from toolkit.doctor.judged import ERROR, Judged, found, worst_first
 from toolkit.doctor.names import Resolved, is_loopback, judge_names
 from toolkit.doctor.nodes import NodeEvidence, judge_nodes
 from toolkit.doctor.redis import judge_redis, unseen_of
-from toolkit.doctor.software import Software, judge_software
+from toolkit.doctor.software import Software, judge_software, of_host
 from toolkit.model.errors import CrawlctlError
 from toolkit.model.findings import Diagnosis
 from toolkit.model.hosts import Host
@@ -62,7 +62,8 @@ def judge(evidence: Evidence, *, now: datetime) -> list[Judged]:
 def diagnosis(evidence: Evidence, judged: list[Judged], *, checks: Collection[str]) -> Diagnosis:
     """Return the findings of the wanted checks, which of these were made, and what was not seen."""
     findings = tuple(each.finding for each in judged if each.finding.check in checks)
-    made = in_order(name for name in checks if CHECKS[name].source in evidence.done)
+    done = evidence.done | ({Source.SOFTWARE} if evidence.software or evidence.by_ssh else set())
+    made = in_order(name for name in checks if CHECKS[name].source in done)
     refused = () if evidence.redis is None else unseen_of(evidence.redis)
     of_cluster = () if evidence.cluster is None else evidence.cluster.unseen
     return Diagnosis(findings, made, tuple(dict.fromkeys([*evidence.unseen, *refused, *of_cluster])))
@@ -102,7 +103,6 @@ def _judge_cluster(evidence: Evidence) -> Iterator[Judged]:
     yield from judge_cluster(cluster, looked_at=frozenset(evidence.by_ssh))
     yield from judge_eggs(cluster, has_eggs=evidence.redis_address is not None)
     yield from judge_jobs(cluster.jobs, now=cluster.known.now)
-    yield from judge_software(list(evidence.software.values()))
 
 
 def _judge_hosts(evidence: Evidence) -> Iterator[Judged]:
@@ -114,6 +114,8 @@ def _judge_hosts(evidence: Evidence) -> Iterator[Judged]:
     leads_to = {each for name, _ in (address.hosts if address else ()) for each in _addresses(evidence, name)}
     for each in evidence.by_ssh.values():
         yield from judge_host(each, redis_ahead_s=ahead_s, redis_addresses=sorted(leads_to), jobs=evidence.jobs)
+    hosts = {name: of_host(each, evidence.software.get(name)) for name, each in evidence.by_ssh.items()}
+    yield from judge_software([each for each in {**evidence.software, **hosts}.values() if each is not None])
     for drift in evidence.drift.values():
         yield from judge_drift(drift)
 

@@ -18,6 +18,7 @@ from toolkit.cluster.scrapyd import ScrapydNode
 from toolkit.config.inventory import Inventory
 from toolkit.doctor.checks import Source, sources_of
 from toolkit.doctor.cluster import look_at_cluster
+from toolkit.doctor.drift import Drift, DriftEvidence
 from toolkit.doctor.evidence import Evidence
 from toolkit.doctor.host_health import JobsKnown, orphans
 from toolkit.doctor.hosts import HostEvidence, look_at_host, redis_of
@@ -33,12 +34,13 @@ from toolkit.model.nodes import NodeRecord
 from toolkit.model.outcomes import Outcome
 from toolkit.model.snapshot import NodeState
 from toolkit.provision.everywhere import everywhere
-from toolkit.provision.remote import Connect
+from toolkit.provision.remote import Connect, Remote
 from toolkit.store.address import RedisAddress, parse_address
-from toolkit.store.interfaces import Store
+from toolkit.store.interfaces import Shared, Store
 
 DNS_WITHIN_S = 10.0
 PARALLEL_HOSTS = 64
+PARALLEL_QUESTIONS = 64
 LOOK_EVERY_S = 0.05
 
 
@@ -72,8 +74,10 @@ class Examination:
         self._timeout_s = timeout_s
         self._ends_at = time.monotonic() + timeout_s
         self._store_lock = threading.Lock()
+        self._questions = threading.BoundedSemaphore(PARALLEL_QUESTIONS)
         self._bugs: list[BaseException] = []
         wanted = sources_of(checks)
+        self._wants_drift = Source.DRIFT in wanted
         self._looks = {source: look for source, look in self._all_looks().items() if source in wanted}
         if {Source.HOSTS, Source.DRIFT} & wanted and patient.reached_by_ssh and patient.connect is None:
             self.evidence.unseen.append(f"{Source.HOSTS.value}: --no-ssh")
@@ -163,8 +167,9 @@ class Examination:
         listed = frozenset(host.name for host in patient.inventory.hosts)
         cluster = look_at_cluster(patient.nodes, self._store, listed=listed, is_whole=patient.is_whole)
         self.evidence.cluster = cluster
-        if cluster.known.error is None:
-            self._ask_software(cluster.chosen_records)
+        if cluster.known.error is not None:
+            raise cluster.known.error
+        self._ask_software(cluster.chosen_records)
 
     def _ask_software(self, records: Collection[NodeRecord]) -> None:
         self.evidence.software.update({record.name: of_record(record) for record in records})
@@ -172,9 +177,14 @@ class Examination:
         living = [record for record in records if record.state is not NodeState.LOST]
         if shared is None or not living:
             return
-        told = fan_out(living, partial(ask_software, shared), on_done=self._software_told)
+        told = fan_out(living, partial(self._software_of, shared), on_done=self._software_told)
         if silent := [outcome.node for outcome in told.failed]:
             self.evidence.unseen.append(f"all packages of {named(silent)}: {told.failed[0].error}")
+
+    def _software_of(self, shared: Shared, record: NodeRecord) -> Software:
+        # Each question that waits has a connection to Redis.
+        with self._questions:
+            return ask_software(shared, record)
 
     def _software_told(self, outcome: Outcome[Software]) -> None:
         if outcome.value is not None:
@@ -194,14 +204,31 @@ class Examination:
         shared = address.hosts[0] if address is not None and address.hosts and address.service is None else None
         if patient.connect is None:
             return
-        everywhere(
-            patient.reached_by_ssh,
-            patient.connect,
-            lambda remote, _: look_at_host(remote, redis=redis_of(remote.host, shared), timeout_s=self._timeout_s),
-            parallel=PARALLEL_HOSTS,
-            on_done=self._host_told,
-        )
+        drift = Drift(patient.inventory, patient.state_folder)
+        try:
+            everywhere(
+                patient.reached_by_ssh,
+                patient.connect,
+                lambda remote, _: self._look_at_host(remote, redis_of(remote.host, shared), drift),
+                parallel=PARALLEL_HOSTS,
+                on_done=self._host_told,
+            )
+        finally:
+            drift.close()
         self.evidence.jobs = self._jobs_of_orphans()
+        self.evidence.done.add(Source.DRIFT)
+
+    def _look_at_host(self, remote: Remote, redis: tuple[str, int] | None, drift: Drift) -> HostEvidence:
+        seen = look_at_host(remote, redis=redis, timeout_s=self._timeout_s)
+        name = remote.host.name
+        if self._wants_drift and not seen.is_provisioned:
+            self.evidence.drift[name] = DriftEvidence(name, is_provisioned=False)
+        elif self._wants_drift:
+            try:
+                self.evidence.drift[name] = drift.of(remote)
+            except CrawlctlError as error:
+                self.evidence.unseen.append(f"{Source.DRIFT.value} on {name}: {error.message}")
+        return seen
 
     def _host_told(self, outcome: Outcome[HostEvidence]) -> None:
         if outcome.value is not None:

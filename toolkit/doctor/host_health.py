@@ -36,6 +36,7 @@ def judge_way_in(host: Host, error: CrawlctlError) -> Judged:
     """Say why a host could not be looked at; where the inventory says nothing of SSH, perhaps nobody wants it."""
     is_wanted = host.ssh != SshAddress()
     why = error.why if isinstance(error, HostError) else error.message
+    why = why.replace(f" to {host.address}", "").replace(host.address, "it")
     login = f"crawlctl inventory show {host.name}"
     if isinstance(error, HostKeyError):
         text = f"shows a key that is not the known one: {why}"

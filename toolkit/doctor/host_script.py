@@ -19,6 +19,7 @@ RUNNERS = ("scrapyd.runner", "toolkit.node.runner")
 OURS = RUNNERS[1]
 VARIABLE = "CRAWLCTL_RUN="
 LISTENS = "0A"
+RECORD, OWN_FOLDER = "provisioned.json", "~/.local/share/crawlctl"
 MAX_SPIDERS = 500
 PROC = Path("/proc")
 
@@ -104,6 +105,29 @@ def spiders() -> object:
     return found[:MAX_SPIDERS]
 
 
+def packages() -> object:
+    """Return the distributions that the Scrapyd of this host was started with, where all that run have the same."""
+    prefixes = set()
+    for each in PROC.iterdir():
+        words = words_of(each.name) if each.name.isdigit() else []
+        if any(word == "scrapyd" or word.endswith("/scrapyd") for word in words[:4]) and words[0].startswith("/"):
+            prefixes.add(Path(words[0]).parent.parent)
+    if len(prefixes) != 1:
+        return None
+    found = {}
+    for place in prefixes.pop().glob("lib/python3*/site-packages"):
+        found["python"] = place.parent.name[len("python") :]
+        for each in place.glob("*.dist-info"):
+            name, _, version = each.name[: -len(".dist-info")].partition("-")
+            found[name.replace("_", "-")] = version
+    return found
+
+
+def is_provisioned(folder: str) -> object:
+    """Tell whether crawlctl has ever provisioned this host."""
+    return any((Path(each).expanduser() / RECORD).exists() for each in (folder, OWN_FOLDER))
+
+
 def words_of(pid: str) -> list[str]:
     """Return a process' command line."""
     try:
@@ -135,6 +159,8 @@ def main(words: list[str]) -> None:
         "listening": lambda: listening(int(port)),
         "addresses": addresses,
         "spiders": spiders,
+        "packages": packages,
+        "is_provisioned": lambda: is_provisioned(folder),
         "redis": lambda: way_to(redis_host, int(redis_port)) if redis_host else None,
     }
     for name, look in looks.items():

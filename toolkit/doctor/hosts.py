@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any
 
 from toolkit.model.errors import HostRefusedError, HostUnauthorizedError
 from toolkit.model.hosts import Host
 from toolkit.model.names import JobId
+from toolkit.provision.places import SYSTEM_FOLDER
 from toolkit.provision.remote import Remote
 from toolkit.store.address import parse_address
 
 LOOKING = "looking at it"
-DEFAULT_FOLDER = "/opt/crawlctl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,9 @@ class HostEvidence:
     addresses: tuple[str, ...] = ()
     spiders: tuple[Spider, ...] | None = None
     redis: WayToRedis | None = None
+    is_provisioned: bool | None = None
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """The distributions that the one Scrapyd there was started with, by lower-case name."""
 
 
 def look_at_host(remote: Remote, *, redis: tuple[str, int] | None, timeout_s: float) -> HostEvidence:
@@ -98,7 +101,7 @@ def redis_of(host: Host, shared: tuple[str, int] | None) -> tuple[str, int] | No
 def _look(remote: Remote, redis: tuple[str, int] | None, *, as_root: bool, timeout_s: float) -> HostEvidence:
     host = remote.host
     place = [] if redis is None else [redis[0], str(redis[1])]
-    words = [host.provision.python, "-", str(host.port), host.provision.folder or DEFAULT_FOLDER, *place]
+    words = [host.provision.python, "-", str(host.port), host.provision.folder or SYSTEM_FOLDER, *place]
     begun, begun_at = time.monotonic(), time.time()
     ran = remote.run(words, doing=LOOKING, as_root=as_root, stdin=_script(), timeout_s=timeout_s)
     took_s = time.monotonic() - begun
@@ -134,6 +137,8 @@ def read(host: Host, told: Mapping[str, Any], *, begun_at: float, took_s: float)
         addresses=tuple(map(str, told.get("addresses") or ())),
         spiders=None if spiders is None else tuple(_spider(each) for each in spiders),
         redis=None if redis is None else WayToRedis(redis["seconds"], tuple(redis["addresses"]), redis["why"]),
+        is_provisioned=told.get("is_provisioned"),
+        packages={str(name).lower(): str(version) for name, version in (told.get("packages") or {}).items()},
     )
 
 

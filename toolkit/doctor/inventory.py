@@ -99,8 +99,13 @@ def _judge_named(evidence: FileEvidence) -> Iterator[Judged]:
 
 
 def _literal(written: Inventory) -> Iterator[str]:
-    if written.redis is not None:
-        yield "Redis URL"
+    for name, secret in (
+        ("Redis URL", written.redis),
+        ("Redis URL of the administrator", written.redis_admin),
+        ("signing key", written.signing_key),
+    ):
+        if secret is not None:
+            yield name
     for host in written.hosts:
         if host.password is not None:
             yield f"password of {host.name}"
@@ -122,8 +127,9 @@ def _files_of(host: Host) -> Iterator[tuple[str, str]]:
 
 
 def _state(path: str | Path) -> FileState:
-    place = Path(path).expanduser()
+    place = Path(path)
     try:
+        place = place.expanduser()
         return FileState(place, stat.S_IMODE(place.stat().st_mode))
-    except OSError:
+    except (OSError, RuntimeError):
         return FileState(place, None)

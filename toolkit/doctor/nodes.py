@@ -82,7 +82,9 @@ def judge_nodes(
 
 def _judge_error(each: NodeEvidence, *, lives: bool) -> Judged:
     error, host = each.error, each.host
-    why = error.why if isinstance(error, NodeError) else str(error)
+    # Without the address, what many nodes have in common can be told once.
+    why = (error.why if isinstance(error, NodeError) else str(error)).replace(f" to {host.place}", "")
+    why = why.replace(host.place, "it")
     if isinstance(error, NodeUnauthorizedError):
         text = f"refuses our credentials: {why}"
         return found("node-login", ERROR, text, node=host.name, command=f"crawlctl inventory show {host.name}")
@@ -92,8 +94,8 @@ def _judge_error(each: NodeEvidence, *, lives: bool) -> Judged:
     if lives:
         text = f"cannot be reached over HTTP, and works on through Redis: {why}"
         return found("node-unreachable", NOTE, text, node=host.name, command=f"crawlctl nodes show {host.name}")
-    text = f"cannot be reached: {why}"
-    return found("node-unreachable", ERROR, text, node=host.name, command=f"crawlctl status --on {host.name}")
+    command = "crawlctl up" if host.is_local else f"crawlctl status --on {host.name}"
+    return found("node-unreachable", ERROR, f"cannot be reached: {why}", node=host.name, command=command)
 
 
 def _judge_answer(each: NodeEvidence, *, now: datetime) -> Iterator[Judged]:

@@ -7,21 +7,23 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from toolkit.doctor.hosts import HostEvidence
 from toolkit.doctor.judged import ERROR, WARNING, Judged, found, named
 from toolkit.model.errors import NodeAnswerError
+from toolkit.model.findings import Severity
 from toolkit.model.names import NodeName
 from toolkit.model.nodes import NodeRecord
 from toolkit.store.interfaces import Shared
 
 QUESTION = "software"
-ANSWER_WITHIN_S = 10.0
+ANSWER_WITHIN_S = 5.0
 MAX_ANSWER_BYTES = 1_000_000
 PYTHON = "python"
 # Below these, or from these on, something is known to break.
-LEAST: Mapping[str, tuple[tuple[int, ...], str]] = {
-    PYTHON: ((3, 11), "a node needs Python 3.11"),
-    "scrapyd": ((1, 6), "its older releases lose the job that they take up when the queue is shared or Redis is away"),
-    "scrapy": ((2, 11), "the shared frontier needs Scrapy 2.11"),
+LEAST: Mapping[str, tuple[tuple[int, ...], Severity, str]] = {
+    PYTHON: ((3, 11), ERROR, "a node needs Python 3.11"),
+    "scrapyd": ((1, 6), WARNING, "crawlctl is tried with Scrapyd 1.6"),
+    "scrapy": ((2, 11), WARNING, "the shared frontier needs Scrapy 2.11"),
 }
 BEFORE: Mapping[str, tuple[tuple[int, ...], str]] = {
     "setuptools": ((82,), "it has no pkg_resources any more, which Scrapyd imports to run a job"),
@@ -62,6 +64,17 @@ def ask_software(shared: Shared, record: NodeRecord) -> Software:
     return Software(record.name, {**_read(record.name, content), **of_record(record).versions}, is_whole=True)
 
 
+def of_host(evidence: HostEvidence, known: Software | None) -> Software | None:
+    """Return what the node of a host was started with, as it lies on the disk there; what it told itself counts more.
+
+    `None` when no Scrapyd runs there, or several do that differ. Pure.
+    """
+    if not evidence.packages:
+        return known
+    told = {} if known is None else known.versions
+    return Software(evidence.host.name, {**evidence.packages, **told}, is_whole=True)
+
+
 def judge_software(each: Sequence[Software]) -> list[Judged]:
     """Say which nodes have releases that are known not to work, and where nodes differ. Pure."""
     judged = [judged for software in each for judged in _judge_old(software)]
@@ -77,11 +90,11 @@ def judge_software(each: Sequence[Software]) -> list[Judged]:
 
 def _judge_old(software: Software) -> Iterator[Judged]:
     command = f"crawlctl nodes show {software.node}"
-    for package, (least, why) in LEAST.items():
+    for package, (least, severity, why) in LEAST.items():
         version = software.versions.get(package)
         if version is not None and _numbers(version) < least:
             text = f"has {_name(package)} {version}: {why}"
-            yield found("software-old", ERROR, text, node=software.node, command=command)
+            yield found("software-old", severity, text, node=software.node, command=command)
     for package, (first_bad, why) in BEFORE.items():
         version = software.versions.get(package)
         if version is not None and _numbers(version) >= first_bad:

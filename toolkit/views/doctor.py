@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 MAX_NAMED = 5
+MAX_UNSEEN = 20
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 HEADINGS = {Severity.ERROR: "errors", Severity.WARNING: "warnings", Severity.NOTE: "notes"}
 
@@ -81,7 +82,9 @@ def _screen(diagnosis: Diagnosis) -> RenderableType:
             parts.append(Text())
     if diagnosis.unseen:
         parts.append(Text("could not be looked at", style="bold"))
-        parts += [Text(visible(f"  {each}")) for each in diagnosis.unseen]
+        parts += [Text(visible(f"  {each}")) for each in diagnosis.unseen[:MAX_UNSEEN]]
+        if (more := len(diagnosis.unseen) - MAX_UNSEEN) > 0:
+            parts.append(Text(f"  and {more} more; --output json has all", style="dim"))
         parts.append(Text())
     fixed = sum(each.fixed is not None for each in diagnosis.findings)
     told = f"{len(diagnosis.checks)} checks made: {summary(counts(diagnosis.findings))} found"
