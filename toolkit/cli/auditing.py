@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from toolkit.cli.errors import ExitCode, described
-from toolkit.model.errors import CrawlctlError, StoreUnreachableError
+from toolkit.model.errors import CrawlctlError, StoreUnreachableError, UsageError
 
 if TYPE_CHECKING:
     from toolkit.cli.session import Session
@@ -72,7 +72,8 @@ def auditing(session: Session) -> Iterator[None]:
 
 def _leave(session: Session, note: AuditNote, end: BaseException | None) -> None:
     error = note.error or (end if isinstance(end, CrawlctlError) else None)
-    is_begun = note.told is not None or end is None or note.error is not None
+    is_refused_words = isinstance(note.error, UsageError)  # or somebody said no when asked
+    is_begun = note.told is not None or end is None or (note.error is not None and not is_refused_words)
     if note.is_unwanted or not is_begun:
         return
     told, result = note.told or Told(), _result(end, error)

@@ -26,21 +26,30 @@ TimeoutOption = Annotated[
 
 def add_to(crawls: typer.Typer) -> None:
     """Register these commands below `crawls`."""
-    command(crawls, "crawlctl crawls pause products", "crawlctl crawls pause products --timeout 10m")(pause)
-    command(crawls, "crawlctl crawls resume products")(resume)
+    command(
+        crawls, "crawlctl crawls pause products", "crawlctl crawls pause products --timeout 10m", audit="crawls pause"
+    )(pause)
+    command(crawls, "crawlctl crawls resume products", audit="crawls resume")(resume)
     command(
         crawls,
         "crawlctl crawls tune products --concurrency 4 --delay 0.5",
         "crawlctl crawls tune products --reset",
+        audit="crawls tune",
     )(tune)
     command(
         crawls,
         "crawlctl crawls limit products example.com --per-second 2 --concurrency 4",
         "crawlctl crawls limit products '*' --concurrency 8",
         "crawlctl crawls limit products example.com --none",
+        audit="crawls limit",
     )(limit)
-    command(crawls, "crawlctl crawls block products ads.example.com '*/calendar/*'")(block)
-    command(crawls, "crawlctl crawls unblock products ads.example.com", "crawlctl crawls unblock products")(unblock)
+    command(crawls, "crawlctl crawls block products ads.example.com '*/calendar/*'", audit="crawls block")(block)
+    command(
+        crawls,
+        "crawlctl crawls unblock products ads.example.com",
+        "crawlctl crawls unblock products",
+        audit="crawls unblock",
+    )(unblock)
 
 
 def pause(session: Session, crawl: CrawlArgument, timeout: TimeoutOption = "15s") -> None:
@@ -48,11 +57,13 @@ def pause(session: Session, crawl: CrawlArgument, timeout: TimeoutOption = "15s"
 
     No entry is given out from the moment that this begins; the end of the wait changes nothing about it.
     """
+    session.audit(crawl)
     _pause(session, crawl, is_paused=True, within_s=float(seconds(timeout)))
 
 
 def resume(session: Session, crawl: CrawlArgument, timeout: TimeoutOption = "15s") -> None:
     """Let a paused crawl go on, and wait until a worker has heard of it."""
+    session.audit(crawl)
     _pause(session, crawl, is_paused=False, within_s=float(seconds(timeout)))
 
 
@@ -77,6 +88,7 @@ def tune(
     from toolkit.model.errors import UsageError
     from toolkit.views.crawls import controls_view
 
+    session.audit(crawl, detail=f"concurrency {concurrency}, delay {delay}, reset {reset}")
     if concurrency is None and delay is None and not reset:
         raise UsageError("there is nothing to change", hint="give --concurrency N, --delay SECONDS or both, or --reset")
     crawl_id = look(session.shared.crawls, crawl).plan.crawl
@@ -109,6 +121,7 @@ def limit(
     from toolkit.model.errors import UsageError
     from toolkit.views.crawls import limits_view
 
+    session.audit(crawl, detail=f"{domain}: per second {per_second}, concurrency {concurrency}")
     if none is (per_second is not None or concurrency is not None):
         raise UsageError("give --per-second NUMBER, --concurrency N or both, or --none alone")
     wanted = domain_limit(domain, per_second=per_second, concurrency=concurrency)
@@ -121,6 +134,7 @@ def block(session: Session, crawl: CrawlArgument, pattern: PatternsArgument) -> 
     from toolkit.cluster.crawls import block_pattern, look
     from toolkit.views.crawls import controls_view
 
+    session.audit(crawl, detail=" ".join(pattern))
     wanted = [block_pattern(text) for text in pattern]
     crawl_id = look(session.shared.crawls, crawl).plan.crawl
     session.printer.show(controls_view(crawl_id, session.shared.crawls.block(crawl_id, wanted)))
@@ -137,6 +151,7 @@ def unblock(
     from toolkit.cluster.crawls import block_pattern, blocks_to_lift, look
     from toolkit.views.crawls import counted_view
 
+    session.audit(crawl, detail=" ".join(pattern or ["all"]))
     view = look(session.shared.crawls, crawl)
     wanted = blocks_to_lift(view, [block_pattern(text) for text in pattern or ()])
     count = session.shared.crawls.unblock(view.plan.crawl, wanted)

@@ -37,11 +37,22 @@ def add_to(app: typer.Typer) -> None:
         "crawlctl crawls seed products https://example.com/ https://example.com/sale",
         "crawlctl crawls seed products --from urls.txt",
         "crawlctl crawls seed products --sql postgresql://ann@db/shop --query 'SELECT url, category FROM pages'",
+        audit="crawls seed",
     )(seed)
     cmd_controls.add_to(crawls)
     command(crawls, "crawlctl crawls peek products", "crawlctl crawls peek products --dead --limit 100")(peek)
-    command(crawls, "crawlctl crawls requeue products", "crawlctl crawls requeue products 0006484f2a9b1c00")(requeue)
-    command(crawls, "crawlctl crawls clear products", "crawlctl crawls clear products --keep-seen --yes")(clear)
+    command(
+        crawls,
+        "crawlctl crawls requeue products",
+        "crawlctl crawls requeue products 0006484f2a9b1c00",
+        audit="crawls requeue",
+    )(requeue)
+    command(
+        crawls,
+        "crawlctl crawls clear products",
+        "crawlctl crawls clear products --keep-seen --yes",
+        audit="crawls clear",
+    )(clear)
     cmd_transfer.add_to(app, crawls)
 
 
@@ -88,6 +99,7 @@ def seed(
     from toolkit.model.names import check_crawl
     from toolkit.views.crawls import counted_view
 
+    session.audit(crawl)
     crawl_id = check_crawl(crawl)
     found = _seeds(seeds or [], file, sql, sql_file, query, is_checked=not as_is)
     count = session.shared.crawls.seed(crawl_id, found)
@@ -122,6 +134,7 @@ def requeue(session: Session, crawl: CrawlArgument, entry: EntriesArgument = Non
     from toolkit.model.errors import NotFoundError
     from toolkit.views.crawls import counted_view
 
+    session.audit(crawl, detail=f"{len(entry or ())} entries named" if entry else "all that are dead")
     crawl_id = look(session.shared.crawls, crawl).plan.crawl
     wanted = list(dict.fromkeys(entry_ids(entry))) if entry else None
     count = session.shared.crawls.requeue(crawl_id, wanted)
@@ -151,6 +164,7 @@ def clear(
     question = _question(view, keep_seen=keep_seen, items=items)
     if not yes and not session.printer.confirm(question):
         raise session.failed(UsageError("nothing was cleared", hint="--yes says it beforehand"))
+    session.audit(crawl, detail=f"force {force}, seen kept {keep_seen}, items too {items}")
     session.shared.crawls.clear(view.plan.crawl, force=force, keep_seen=keep_seen, keep_items=not items)
     session.printer.show(counted_view(view.plan.crawl, "cleared"))
 

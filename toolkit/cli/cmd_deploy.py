@@ -64,8 +64,12 @@ def add_to(app: typer.Typer) -> None:
         audit="deploy",
     )(deploy)
     command(app, "crawlctl releases", "crawlctl releases shop --history", panel=RELEASES)(releases)
-    command(app, "crawlctl rollback", "crawlctl rollback 20261120-101500-9f3c2a1 -p shop", panel=RELEASES)(rollback)
-    command(app, "crawlctl prune --keep 5", "crawlctl prune -p shop --strays --dry-run", panel=RELEASES)(prune)
+    command(
+        app, "crawlctl rollback", "crawlctl rollback 20261120-101500-9f3c2a1 -p shop", panel=RELEASES, audit="rollback"
+    )(rollback)
+    command(app, "crawlctl prune --keep 5", "crawlctl prune -p shop --strays --dry-run", panel=RELEASES, audit="prune")(
+        prune
+    )
 
 
 def build(
@@ -180,6 +184,7 @@ def deploy(
             f"crawlctl prune -p {cargo.project} --strays takes it off"
         )
         raise
+    session.audit(nodes=[each.node for each in result.results])
     session.printer.show(deploy_view(result))
     conclude(session, result, "deploy")
 
@@ -240,7 +245,9 @@ def rollback(
 
     name = _project_name(session, project)
     target = None if version is None else VersionName(version)
+    session.audit(f"{name} to {version or 'the release before'}")
     result = roll_back(session.nodes(on), session.store, name, to=target, steal=steal, is_whole=on is None)
+    session.audit(f"{name} to {result.version}", nodes=[each.node for each in result.results])
     session.printer.show(deploy_view(result))
     conclude(session, result, "rollback")
 
@@ -262,7 +269,11 @@ def prune(
 
     name = _project_name(session, project)
     nodes = session.nodes()
+    session.audit(name)
+    if dry_run:
+        session.audit_nothing()
     pruned = take_off(nodes, session.store, name, keep=keep, takes_strays=strays, is_dry_run=dry_run, steal=steal)
+    session.audit(detail=f"{len(pruned.removed)} version(s) removed", nodes=nodes.names if pruned.removed else ())
     session.printer.show(prune_view(pruned, is_dry_run=dry_run))
     if pruned.errors:
         why = "; ".join(f"{node}: {error}" for node, error in pruned.errors)

@@ -64,6 +64,7 @@ def add_to(app: typer.Typer) -> None:
         "crawlctl cancel --crawl products --yes",
         "crawlctl cancel --all --yes",
         panel=JOBS,
+        audit="cancel",
     )(cancel)
     command(app, "crawlctl logs 3f2a91c -n 50", "crawlctl logs 3f2a91c -f", panel=JOBS)(logs)
 
@@ -170,6 +171,11 @@ def cancel(
     )
     if is_bulk and jobs and not yes and not session.printer.confirm(f"Cancel {len(jobs)} job(s)?"):
         raise session.failed(UsageError("nothing was cancelled", hint="--yes says it beforehand"))
+    session.audit(
+        ", ".join(job.id for job in jobs[:20]),
+        nodes=sorted({job.node for job in jobs if job.node}),
+        detail=f"{len(jobs)} job(s)",
+    )
     alive = sum(not job.state.is_final for job in jobs)
     waiting = f"waiting for {alive} job(s) to end; what still runs after {grace:g} s is told again, then killed"
     try:

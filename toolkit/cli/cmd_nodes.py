@@ -34,9 +34,14 @@ def add_to(app: typer.Typer) -> typer.Typer:
     )
     command(nodes, "crawlctl nodes list", "crawlctl nodes list --on eu --output json", name="list")(list_)
     command(nodes, "crawlctl nodes show node-1", name="show")(show)
-    command(nodes, "crawlctl nodes drain node-1", "crawlctl nodes drain node-1 node-2 --wait --timeout 30m")(drain)
-    command(nodes, "crawlctl nodes resume node-1")(resume)
-    command(nodes, "crawlctl nodes forget node-9")(forget)
+    command(
+        nodes,
+        "crawlctl nodes drain node-1",
+        "crawlctl nodes drain node-1 node-2 --wait --timeout 30m",
+        audit="nodes drain",
+    )(drain)
+    command(nodes, "crawlctl nodes resume node-1", audit="nodes resume")(resume)
+    command(nodes, "crawlctl nodes forget node-9", audit="nodes forget")(forget)
     return nodes
 
 
@@ -73,6 +78,7 @@ def drain(
     from toolkit.views.nodes import drained_view
 
     names = _names(name)
+    session.audit(" ".join(names), nodes=names)
     looks: list[NodeRecord] = []
     done = None
     try:
@@ -104,6 +110,7 @@ def resume(session: Session, name: NamesArgument) -> None:
     from toolkit.cluster.node_life import resume as resume_nodes
     from toolkit.views.nodes import names_view
 
+    session.audit(" ".join(name), nodes=name)
     session.printer.show(names_view(resume_nodes(session.store, _names(name)), "resumed"))
 
 
@@ -112,6 +119,7 @@ def forget(session: Session, name: NamesArgument) -> None:
     from toolkit.cluster.node_life import forget as forget_nodes
     from toolkit.views.nodes import names_view
 
+    session.audit(" ".join(name), nodes=name)
     session.printer.show(names_view(forget_nodes(session.store, _names(name)), "forgotten"))
 
 

@@ -40,32 +40,37 @@ HEARD_WITHIN_S = 10.0
 
 def add_to(jobs: typer.Typer) -> None:
     """Register these commands below `jobs`."""
-    command(jobs, "crawlctl jobs hold 3f2a91c 77ab01d")(hold)
-    command(jobs, "crawlctl jobs release 3f2a91c")(release)
-    command(jobs, "crawlctl jobs prioritise 3f2a91c 10", "crawlctl jobs prioritise 3f2a91c -- -5")(prioritise)
-    command(jobs, "crawlctl jobs move 3f2a91c --on 'eu:!node-3'", "crawlctl jobs move 3f2a91c --on all")(move)
-    command(jobs, "crawlctl jobs pause 3f2a91c")(pause)
-    command(jobs, "crawlctl jobs resume 3f2a91c")(resume)
-    command(jobs, "crawlctl jobs tune 3f2a91c --concurrency 4 --delay 0.5")(tune)
-    command(jobs, "crawlctl jobs retry 3f2a91c")(retry)
+    command(jobs, "crawlctl jobs hold 3f2a91c 77ab01d", audit="jobs hold")(hold)
+    command(jobs, "crawlctl jobs release 3f2a91c", audit="jobs release")(release)
+    command(
+        jobs, "crawlctl jobs prioritise 3f2a91c 10", "crawlctl jobs prioritise 3f2a91c -- -5", audit="jobs prioritise"
+    )(prioritise)
+    command(
+        jobs, "crawlctl jobs move 3f2a91c --on 'eu:!node-3'", "crawlctl jobs move 3f2a91c --on all", audit="jobs move"
+    )(move)
+    command(jobs, "crawlctl jobs pause 3f2a91c", audit="jobs pause")(pause)
+    command(jobs, "crawlctl jobs resume 3f2a91c", audit="jobs resume")(resume)
+    command(jobs, "crawlctl jobs tune 3f2a91c --concurrency 4 --delay 0.5", audit="jobs tune")(tune)
+    command(jobs, "crawlctl jobs retry 3f2a91c", audit="jobs retry")(retry)
     command(
         jobs,
         "crawlctl jobs limit shop --cluster 20 --per-node 4",
         "crawlctl jobs limit shop products --cluster 1",
         "crawlctl jobs limit shop --none",
+        audit="jobs limit",
     )(limit)
     command(jobs, "crawlctl jobs limits --output json")(limits)
 
 
 def hold(session: Session, job: JobsArgument) -> None:
     """Keep pending jobs from being taken, until they are released."""
-    jobs = queued_jobs(session, job)
+    jobs = _audited(session, queued_jobs(session, job))
     _tell(session, jobs, session.shared.queue.hold(_ids(jobs)), "held", "only a pending job can be held")
 
 
 def release(session: Session, job: JobsArgument) -> None:
     """Let held or delayed jobs be taken now, at their old place in the queue."""
-    jobs = queued_jobs(session, job)
+    jobs = _audited(session, queued_jobs(session, job))
     _tell(session, jobs, session.shared.queue.release(_ids(jobs)), "released", "only a pending job can be released")
 
 
@@ -84,7 +89,7 @@ def prioritise(
         raise UsageError(
             f"a priority of {priority:g} has no place in the queue: give {-MAX_PRIORITY} to {MAX_PRIORITY}"
         )
-    jobs = queued_jobs(session, [job])
+    jobs = _audited(session, queued_jobs(session, [job]), f"priority {priority:g}")
     done = session.shared.queue.reprioritise(_ids(jobs), priority)
     _tell(session, jobs, done, "given another priority", "only a pending job waits in the queue")
 
@@ -95,7 +100,7 @@ def move(session: Session, job: JobsArgument, on: OnOption = None) -> None:
 
     if on is None:
         raise UsageError("say which nodes may take the job", hint="--on PATTERN; --on all lets every node")
-    jobs = queued_jobs(session, job)
+    jobs = _audited(session, queued_jobs(session, job))
     done = session.shared.queue.move(_ids(jobs), None if on == "all" else plug_in_names(session, on))
     _tell(session, jobs, done, "moved", "only a pending job can be moved")
 
@@ -127,7 +132,8 @@ def tune(
 
     if concurrency is None and delay is None:
         raise UsageError("there is nothing to change", hint="give --concurrency N, --delay SECONDS or both")
-    (found,) = queued_jobs(session, [job])
+    told = f"concurrency {concurrency}, delay {delay} s".replace("None", "as it is")
+    (found,) = _audited(session, queued_jobs(session, [job]), told)
     before = session.shared.queue.tune(found.id, concurrency=concurrency, delay_s=delay)
     _refuse_unless_active(found, before, "tuned")
     session.printer.say(f"{found.node} was told; the spider obeys within seconds")
@@ -136,7 +142,7 @@ def tune(
 
 def retry(session: Session, job: JobsArgument) -> None:
     """Put jobs that failed, were lost or were cancelled back into the queue, with all their attempts."""
-    jobs = queued_jobs(session, job)
+    jobs = _audited(session, queued_jobs(session, job))
     done = session.shared.queue.retry(_ids(jobs))
     _tell(session, jobs, done, "put back", "only a failed, lost or cancelled job can be retried")
 
@@ -157,6 +163,7 @@ def limit(
 
     if none is (cluster is not None or per_node is not None):
         raise UsageError("give --cluster N, --per-node N or both, or --none alone")
+    session.audit(" ".join(filter(None, [project, spider])), detail=f"cluster {cluster}, per node {per_node}")
     cap = Cap(check_project(project), None if spider is None else SpiderName(spider), cluster, per_node)
     session.shared.queue.set_cap(cap)
     if not none:
@@ -182,6 +189,13 @@ def _say_if_it_caps_nothing(session: Session, cap: Cap) -> None:
         nearest = did_you_mean(cap.spider, active.spiders)
         text = f"no spider {cap.spider} is in the active release of {cap.project}, so the cap holds nothing back yet"
         session.printer.say(text + nearest, style="yellow")
+
+
+def _audited(session: Session, jobs: list[Job], detail: str | None = None) -> list[Job]:
+    """Tell the audit which jobs are meant."""
+    nodes = sorted({job.node for job in jobs if job.node})
+    session.audit(", ".join(job.id for job in jobs[:20]), nodes=nodes, detail=detail)
+    return jobs
 
 
 def _ids(jobs: Sequence[Job]) -> list[JobId]:
@@ -216,7 +230,7 @@ def _wish_paused(session: Session, prefix: str, *, is_paused: bool) -> None:
     from toolkit.views.jobs import job_view
 
     what = "paused" if is_paused else "resumed"
-    (found,) = queued_jobs(session, [prefix])
+    (found,) = _audited(session, queued_jobs(session, [prefix]))
     _refuse_unless_active(found, session.shared.queue.pause(found.id, is_paused=is_paused), what)
     wanted = JobState.PAUSED if is_paused else JobState.RUNNING
     job = look_until(

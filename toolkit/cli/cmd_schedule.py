@@ -101,6 +101,7 @@ def add_to(app: typer.Typer) -> None:
         "crawlctl schedule products --unique --timeout 2h --attempts 3 --at 21:30",
         "crawlctl schedule -p shop --from jobs.jl",
         panel=JOBS,
+        audit="schedule",
     )(schedule)
 
 
@@ -206,7 +207,9 @@ def _queue(session: Session, wanted: Wanted, way: Route, *, wait: bool) -> None:
 
     store = session.store
     orders = _orders(session, wanted)
+    _audit(session, orders)
     jobs = enqueue(store, orders, on=way.on, is_unique=wanted.is_unique, now=store.now(), who=operator())
+    session.audit(detail=_ids(jobs))
     _say_what_is_special(session, wanted, way)
     if wait:
         _wait(session, session.nodes(), jobs)
@@ -266,12 +269,28 @@ def _send(session: Session, wanted: Wanted, picked: Nodes, *, wait: bool) -> Non
         count=wanted.count,
         job_id=wanted.job_id,
     )
+    _audit(session, [order])
     placed = start(choice.nodes, session.store.jobs, order, now=session.store.now())
+    session.audit(
+        detail=_ids([each.job for each in placed]), nodes=sorted({each.job.node for each in placed if each.job.node})
+    )
     if wait:
         _wait(session, choice.nodes, [each.job for each in placed])
         return
     session.printer.show(scheduled_view(placed))
     _end_by_placement(session, placed)
+
+
+def _audit(session: Session, orders: Sequence[Order]) -> None:
+    """Tell the audit what is scheduled; arguments and settings stay out of it, since they may hold anything."""
+    kinds = dict.fromkeys(f"{order.project}/{order.spider} {order.version}" for order in orders)
+    more = f" and {len(kinds) - 1} more kind(s)" if len(kinds) > 1 else ""
+    session.audit(f"{next(iter(kinds), 'nothing')}{more}")
+
+
+def _ids(jobs: Sequence[Job]) -> str:
+    some = ", ".join(job.id for job in jobs[:MAX_TOLD])
+    return f"{len(jobs)} job(s): {some}{', …' if len(jobs) > MAX_TOLD else ''}"
 
 
 def _join_crawl(session: Session, crawl: CrawlId, spider: str, *, workers: int) -> None:

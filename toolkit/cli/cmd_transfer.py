@@ -46,6 +46,7 @@ def add_to(app: typer.Typer, crawls: typer.Typer) -> None:
         "crawlctl items drain products --to - | jq .price",
         "crawlctl items drain products --to-file ~/.sink --follow",
         "CRAWLCTL_SINK=postgresql://ann:secret@db/shop crawlctl items drain products --table products",
+        audit="items drain",
     )(drain)
     command(items, "crawlctl items list products --limit 3", name="list")(list_)
     command(items, "crawlctl items count products")(count)
@@ -55,12 +56,14 @@ def add_to(app: typer.Typer, crawls: typer.Typer) -> None:
         "crawlctl crawls import products.jsonl.gz",
         "crawlctl crawls import products.jsonl.gz --crawl products-2",
         name="import",
+        audit="crawls import",
     )(import_)
     command(
         crawls,
         "crawlctl crawls adopt products --project shop",
         "crawlctl crawls adopt products --lifo --as products-2",
         "crawlctl crawls adopt products --trust-pickle",
+        audit="crawls adopt",
     )(adopt)
 
 
@@ -96,6 +99,7 @@ def drain(
     from toolkit.transfer.sources import open_source
 
     crawl_id = check_crawl(crawl)
+    session.audit(crawl_id)
     place = find_place(to, file=to_file, environ=os.environ)
     with closing(open_sink(place, table=table)) as sink, closing(_foreign(session)) as foreign:
         source = open_source(session.shared.crawls, foreign, crawl_id, keeps=keep, again=again, waits=follow)
@@ -167,6 +171,7 @@ def import_(
     from toolkit.views.transfer import moved_view
 
     name = None if crawl is None else check_crawl(crawl)
+    session.audit(name or "as the file says", detail=f"from {file.name}")
     with closing(_foreign(session)) as foreign, session.printer.busy(lambda: f"reading {file}"):
         plan, counts = import_crawl(session.shared.crawls, foreign, file, name=name)
     session.printer.show(moved_view(plan, counts, str(file)))
@@ -206,6 +211,7 @@ def adopt(
         plan = _plan_of(foreign, old, crawl_id, spider=name, project=project or "", is_lifo=lifo, seen=seen)
         if not yes and not session.printer.confirm(_question(foreign, old, trust_pickle=trust_pickle)):
             raise session.failed(UsageError("nothing was taken over", hint="--yes says it beforehand"))
+        session.audit(crawl_id, detail=f"from the keys of {name}")
         done = _adopted(session, foreign, plan, old, trust_pickle=trust_pickle)
     session.printer.show(adopted_view(crawl_id, done))
     session.printer.say(f"its fingerprints are scrapy-redis' own: {_FINGERPRINTER}")
