@@ -65,8 +65,13 @@ class Recipe:
 def recipe_for(lines: Sequence[str]) -> Recipe:
     """Return how an environment with these requirements is made on this node as it is now."""
     python = f"{platform.python_implementation()} {platform.python_version()} {platform.machine()} {sys.prefix}"
-    named = {canonicalize_name(Requirement(line).name) for line in lines}
+    named = {name_of(line) for line in lines}
     return Recipe(tuple(lines), python, node_paths(), tuple(sorted(limits(named))))
+
+
+def name_of(line: str) -> str:
+    """Return the one name of the package that a requirement asks for."""
+    return canonicalize_name(Requirement(line).name)
 
 
 def node_paths() -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from twisted.logger import Logger
 
 from toolkit.model.errors import EggError
 from toolkit.node.children import Children
-from toolkit.node.environment_making import CACHE, Recipe, Sources, make, recipe_for
+from toolkit.node.environment_making import CACHE, Recipe, Sources, make, name_of, recipe_for
 
 GRACE_S = 120.0
 """How long an environment is kept that nobody seems to need: an egg may just be on its way."""
@@ -45,7 +45,9 @@ class Made:
     packages: tuple[str, ...]
 
     def __str__(self) -> str:
-        shown = ", ".join(self.packages[:_MAX_SHOWN])
+        named = {name_of(line) for line in self.lines}
+        first = sorted(self.packages, key=lambda package: (name_of(package) not in named, package))
+        shown = ", ".join(first[:_MAX_SHOWN])
         more = len(self.packages) - _MAX_SHOWN
         return f"{shown} and {more} more" if more > 0 else shown
 

@@ -19,8 +19,8 @@ from toolkit.model.names import NodeName, VersionName
 from toolkit.model.releases import Release
 from toolkit.node.catalogue import Catalogue
 from toolkit.node.eggstorage import ProvenEggStorage
-from toolkit.node.installer import FIRST_RETRY_S, LAST_RETRY_S, Installer, Patience
 from toolkit.node.environments import Environments
+from toolkit.node.installer import FIRST_RETRY_S, LAST_RETRY_S, Installer, Patience
 from toolkit.node.listing import SpiderLister
 from toolkit.node.shelf import Shelf
 from toolkit.store.interfaces import Store

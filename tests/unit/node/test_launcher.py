@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, ProjectName, SpiderName, Token, VersionName
 from toolkit.model.queue import Claimed, Ending
 from toolkit.node import spawning
+from toolkit.node.catalogue import Proof, Surroundings
 from toolkit.node.launcher import LeasedLauncher
 from toolkit.node.membership import membership
 from toolkit.node.run import Run
@@ -162,3 +164,17 @@ def test_what_a_process_held_of_a_crawl_is_given_back_when_it_is_gone(
     desk.launcher._gone(begun[0], 0)
 
     assert desk.gone == [f"{GIVEN.job.id}~{GIVEN.token}"]
+
+
+def test_a_job_whose_releases_environment_is_gone_goes_back_and_never_runs_with_the_nodes_own_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(tmp_path, monkeypatch, settings=None, environment=None)
+    job, now = GIVEN.job, datetime.now(UTC)
+    proof = Proof("0" * 64, (job.spider,), Surroundings.now(), now, environment="0123456789abcdef")
+    desk.member.catalogue.add(job.project, str(job.version), proof)
+    desk.member.catalogue.suspend(job.project, str(job.version), "its environment is gone")
+    desk.offers[0].callback(GIVEN)
+
+    assert desk.outcomes[0] == "rest 10"
+    assert "the environment of its release is gone" in desk.outcomes[1]

@@ -253,3 +253,39 @@ def test_what_a_report_shows_decides() -> None:
 
 def _ignore(*_: object) -> None:
     pass
+
+
+def test_a_release_with_an_environment_of_its_own_is_fetched_also_by_a_node_that_http_reaches(
+    desk: QueueDesk, fleet: Fleet, plug: Plug
+) -> None:
+    (host, _) = fleet.hosts
+    plug(host.name, fetches=True)
+    cargo = replace(cargo_of(), needs=("tinydep==1.0",), has_environment=True)
+    result = ship(desk, Nodes(nodes_of([host])), cargo)
+    assert (steps(result), result.is_active) == ({host.name: FETCHED}, True)
+    assert fleet.calls("addversion.json") == 0
+    release = desk.store.releases.get(SMALL, V1)
+    assert release is not None
+    assert (release.needs, release.has_environment) == (("tinydep==1.0",), True)
+
+
+def test_a_stock_node_has_no_environment_for_a_release_and_says_what_does(desk: QueueDesk, fleet: Fleet) -> None:
+    cargo = replace(cargo_of(), needs=("tinydep==1.0",), has_environment=True)
+    planned = plan(Nodes(nodes_of(fleet.hosts)), desk.store, cargo)
+    result = ship(desk, Nodes(nodes_of(fleet.hosts)), cargo)
+    assert not result.is_active
+    assert set(steps(result).values()) == {"look"}
+    for error in [*(each.error for each in result.results), *(str(each.error) for each in planned)]:
+        assert "crawlctl nodes provision" in (error or "")
+    assert fleet.calls("addversion.json") == 0
+
+
+def test_a_refusal_that_a_node_had_before_is_believed_only_when_it_had_time_to_take_it_back(
+    desk: QueueDesk, plug: Plug, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolkit.rollout.plugged.FETCH_PATIENCE_S", 0.5)
+    plug("a", refuses="no version of tinydep")
+    cargo = replace(cargo_of(), needs=("tinydep==9",), has_environment=True)
+    for _ in range(2):
+        result = ship(desk, unreachable("a"), cargo)
+        assert result.results[0].error == "no version of tinydep"
