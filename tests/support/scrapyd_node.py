@@ -55,6 +55,7 @@ class ScrapydNode:
         self._sections = dict(sections or {})
         self._environ = dict(environ or {})
         self._process: subprocess.Popen[bytes] | None = None
+        self.ca_file: Path | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -65,8 +66,8 @@ class ScrapydNode:
 
     @property
     def url(self) -> str:
-        """The base URL, without a slash at its end and without credentials."""
-        return f"http://{self.address}:{self.port}"
+        """The base URL, without a slash at its end and without credentials; https once `ca_file` is set."""
+        return f"{'https' if self.ca_file else 'http'}://{self.address}:{self.port}"
 
     @property
     def credentials(self) -> tuple[str, str] | None:
@@ -147,11 +148,13 @@ class ScrapydNode:
 
     def get(self, endpoint: str, **fields: str) -> Any:
         """Ask the node (`get("listjobs.json", project="shop")`) and return the JSON it answers."""
-        return http_calls.get(f"{self.url}/{endpoint}", fields, credentials=self.credentials).json()
+        url = f"{self.url}/{endpoint}"
+        return http_calls.get(url, fields, credentials=self.credentials, ca_file=self.ca_file).json()
 
     def post(self, endpoint: str, *, files: Mapping[str, bytes] | None = None, **fields: str) -> Any:
         """Post a form to the node (`post("schedule.json", project="shop", spider="a")`); return the JSON it answers."""
-        return http_calls.post(f"{self.url}/{endpoint}", fields, files=files, credentials=self.credentials).json()
+        url = f"{self.url}/{endpoint}"
+        return http_calls.post(url, fields, files=files, credentials=self.credentials, ca_file=self.ca_file).json()
 
     def _answers(self) -> bool:
         assert self._process is not None
@@ -160,7 +163,8 @@ class ScrapydNode:
             raise AssertionError(f"{self.name} ended with {self._process.returncode}:\n{self.log_text()}")
         url = f"{self.url}/daemonstatus.json"
         with contextlib.suppress(OSError, http.client.HTTPException):
-            return http_calls.get(url, credentials=self.credentials, timeout_s=5).status == http.HTTPStatus.OK
+            answer = http_calls.get(url, credentials=self.credentials, timeout_s=5, ca_file=self.ca_file)
+            return answer.status == http.HTTPStatus.OK
         return False
 
     def _write_configuration(self) -> None:

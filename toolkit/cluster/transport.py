@@ -32,6 +32,7 @@ from urllib3.filepost import encode_multipart_formdata
 
 from toolkit.cluster.timed import TimedPool, TimedSecurePool, ending_within, left_s
 from toolkit.model.errors import (
+    ConfigurationError,
     NodeAnswerError,
     NodeBrokenError,
     NodeError,
@@ -49,6 +50,7 @@ CONNECT_RETRY_PAUSES_S = (0.1, 0.3)
 MAX_SHOWN_BYTES = 1000
 _CHUNK_BYTES = 64 * 1024
 _TLS_HINT = "https needs a certificate that this machine trusts: SSL_CERT_FILE=FILE names another authority's"
+_CA_HINT = "crawlctl nodes provision makes the one of provision.tls; another is named by ca_file in the inventory"
 _OK = 200
 _UNAUTHORIZED = frozenset({401, 403})
 
@@ -74,14 +76,17 @@ class NodeTransport:
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self._pool = (
-            TimedSecurePool(host.address, host.port, maxsize=4, retries=False, ssl_context=_trust())
-            if host.scheme == "https"
-            else TimedPool(host.address, host.port, maxsize=4, retries=False)
-        )
         self._headers = {"User-Agent": "crawlctl", "Accept-Encoding": "identity"}
         if host.username is not None and host.password is not None:
             self._headers["Authorization"] = _basic(host.username, host.password.reveal())
+
+    @functools.cached_property
+    def _pool(self) -> urllib3.HTTPConnectionPool:
+        host = self.host
+        if host.scheme != "https":
+            return TimedPool(host.address, host.port, maxsize=4, retries=False)
+        # Only when it is needed: the file of a host that is just being provisioned is not there yet.
+        return TimedSecurePool(host.address, host.port, maxsize=4, retries=False, ssl_context=_trust(host.ca_file))
 
     def get(self, url: str, params: Fields | None = None, timeout: float | None = None) -> dict[str, Any]:
         """Read a JSON answer of Scrapyd's; `status` is checked and taken off. The name is python-scrapyd-api's."""
@@ -130,6 +135,10 @@ class NodeTransport:
             try:
                 with ending_within(timeout_s or self.host.timeout_s):
                     return self._send_once(method, target, body, headers)
+            except ConfigurationError as error:
+                told = NodeUnreachableError(self.host.name, doing, error.message)
+                told.hint = error.hint
+                raise told from error
             except (HTTPError, OSError) as error:
                 if tried >= _repeats(error, method):
                     raise self._translated(error, doing) from error
@@ -145,7 +154,8 @@ class NodeTransport:
 
     def close(self) -> None:
         """Let go of the connections."""
-        self._pool.close()
+        if "_pool" in self.__dict__:
+            self._pool.close()
 
     def _send_once(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str] | None) -> Answer:
         response = self._pool.urlopen(
@@ -227,9 +237,18 @@ def _whole(response: urllib3.BaseHTTPResponse) -> bytes:
 
 
 @functools.cache
-def _trust() -> ssl.SSLContext:
-    """Read the certificates that this machine trusts once: for each of a thousand nodes it would take half a minute."""
-    return ssl.create_default_context()
+def _trust(ca_file: str | None) -> ssl.SSLContext:
+    """Trust this machine's authorities, or those of a file alone; read once, else a thousand nodes take half a minute.
+
+    Raises:
+        ConfigurationError: the file is not there, or holds no certificate.
+
+    """
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        why = "it holds no certificate in PEM form" if isinstance(error, ssl.SSLError) else error.strerror
+        raise ConfigurationError(f"ca_file {ca_file} cannot be read: {why}", hint=_CA_HINT) from error
 
 
 def _basic(username: str, password: str) -> str:

@@ -61,7 +61,7 @@ COMMANDS = {
 
 _CRAWL_SUFFIXES = (":requests*", ":dupefilter*", ":start_urls", ":items", ":items:*")
 _OURS = "crawlctl:{"
-_NODE_READS = ("active", "offers", "projects", "releases:*")
+_NODE_READS = ("active", "offers", "projects", "releases:*", "rollouts:open")
 _NODE_WRITES = (
     *("jobs", "jobs:*", "lines", "line:*", "places", "busy", "caps", "clock", "tokens", "nodes", "nodes:*", "wake"),
     *("changes", "eggs", "egg:*", "questions:*", "asker:*", "answer:*"),
