@@ -37,17 +37,27 @@ def test_the_sample_is_three_local_nodes() -> None:
     assert inventory.groups["laptop"] == ("node-1", "node-2", "node-3")
 
 
+def test_relative_paths_of_files_start_at_the_inventory_s_folder(tmp_path: Path) -> None:
+    text = "hosts: {a: {ssh: {key: keys/id, config: /etc/c}, provision: {wheelhouse: ~/wheels, requirements: r.txt}}}"
+    host = read(tmp_path, text).hosts[0]
+    assert (host.ssh.key, host.ssh.config) == (str(tmp_path / "keys" / "id"), "/etc/c")
+    assert (host.provision.wheelhouse, host.provision.requirements) == ("~/wheels", str(tmp_path / "r.txt"))
+    assert host.provision.constraints is None
+
+
 def test_what_the_sample_shows_in_comments_is_right_too(tmp_path: Path) -> None:
     text = sample_file("inventory.yaml").read_text(encoding="utf-8")
-    examples = text[text.index("# hosts:") :].replace("[pass, show, scrapyd/node-a]", "[echo, pw]")
+    examples = text[text.index("# hosts:") :].replace("[pass, show, ", "[echo, pw, ")
     secret = tmp_path / "secrets" / "by-address.password"
     secret.parent.mkdir()
     secret.write_text("from a file\n")
     secret.chmod(0o600)
     shown = "".join(line.removeprefix("# ").removeprefix("#") for line in examples.splitlines(keepends=True))
     inventory = read(tmp_path, shown, environ={"CRAWLER_PASSWORD": "from outside", "PATH": "/usr/bin:/bin"})
-    assert len(inventory.hosts) == 42
-    assert {host.password for host in inventory.hosts} == {Secret("from outside"), Secret("pw"), Secret("from a file")}
+    assert len(inventory.hosts) == 43
+    passwords = {None, Secret("from outside"), Secret("pw scrapyd/node-a"), Secret("from a file")}
+    assert {host.password for host in inventory.hosts} == passwords
+    assert inventory.hosts[0].ssh.sudo_password == Secret("pw crawlers/sudo")
     assert len(inventory.groups["fleet"]) == 41
 
 

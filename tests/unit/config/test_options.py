@@ -11,7 +11,7 @@ import pytest
 from toolkit.config.options import OPTIONS, Option, Scope, keys, markdown_table, option, options
 from toolkit.config.values import parse_value
 from toolkit.model.errors import ConfigurationError
-from toolkit.model.hosts import Host
+from toolkit.model.hosts import Host, Provisioning, SshAddress
 from toolkit.model.names import DEFAULT_CLUSTER, NodeName
 from toolkit.model.nodes import DEFAULT_LEASE_S
 from toolkit.store.interfaces_queue import MAX_EGG_BYTES
@@ -23,15 +23,19 @@ ROOT = Path(__file__).parents[3]
 def test_every_default_is_that_of_a_plain_host() -> None:
     plain = Host(name=NodeName("node-1"))
     for each in options(Scope.HOST):
-        if each.name not in ("address", "labels", "password"):
-            holder = plain.ssh if each.name.startswith("ssh.") else plain
-            assert getattr(holder, each.name.removeprefix("ssh.")) == each.default, each.name
+        section, _, inner = each.name.rpartition(".")
+        if section == "node":
+            assert each.default is None, each.name  # the node's own default holds
+        elif each.name not in ("address", "labels", "password"):
+            holder = getattr(plain, section) if section else plain
+            assert getattr(holder, inner) == each.default, each.name
 
 
 def test_every_variable_is_a_field_of_a_host_and_every_field_a_variable() -> None:
     fields = set(Host.__dataclass_fields__) - {"name", "groups"}
     assert set(keys(Scope.HOST)) == fields
-    assert keys(Scope.HOST, within="ssh") == ("user", "port", "key")
+    assert keys(Scope.HOST, within="ssh") == tuple(SshAddress.__dataclass_fields__)
+    assert keys(Scope.HOST, within="provision") == tuple(Provisioning.__dataclass_fields__)
 
 
 def test_no_option_is_written_twice() -> None:

@@ -23,6 +23,8 @@ from toolkit.model.names import DEFAULT_CLUSTER, NodeName
 
 _HINT = "`crawlctl docs inventory` describes every key; `crawlctl inventory check` looks again"
 _LOOPBACK = "127.0.0.1"
+# Files of this machine that a host's variables name.
+_PATHS = {"ssh": ("key", "config"), "provision": ("wheelhouse", "constraints", "requirements")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,11 @@ def _secret(shared: Mapping[str, Value], name: str) -> Secret | None:
     return found if isinstance(found, Secret) else None
 
 
+def _from(folder: Path, name: str) -> str:
+    """Return the path that a name means from the inventory's folder on; `~` stays for whoever opens it."""
+    return name if name.startswith("~") else str(folder / name)
+
+
 def _at_home(folder: Path, name: str) -> Path:
     """Return the path that a name means from the inventory's folder on; `~` stays what nobody has a home for."""
     try:
@@ -143,6 +150,9 @@ def _host(name: NodeName, variables: Variables, groups: frozenset[str], *, folde
         section, _, inner = key.partition(".")
         (parts[section] if inner else fields)[inner or key] = value
     fields.setdefault("address", _LOOPBACK if fields.get("connection") == "local" else str(name))
+    for section, names in _PATHS.items():
+        given = parts[section]
+        given |= {each: _from(folder, given[each]) for each in names if given.get(each)}
     fields |= {"ssh": SshAddress(**parts["ssh"]), "provision": Provisioning(**parts["provision"])}
     if parts["provision"].get("tls") == "generated":
         fields.setdefault("scheme", "https")
