@@ -69,6 +69,7 @@ class Installer:
         self._node = node
         self._patience = Patience(clock)
         self._lock = threading.Lock()
+        self._surroundings: Surroundings | None = None
 
     def survey(self) -> bool:
         """Prove what lies in the folder of eggs, and forget what does not; return whether the catalogue changed."""
@@ -100,10 +101,12 @@ class Installer:
 
     def _survey(self) -> bool:
         changed, surroundings = False, Surroundings.now()
+        self._surroundings = surroundings
         self._shelf.tidy()
         held = frozenset(self._shelf.eggs.held())
         for key in held:
-            stamp = self._shelf.stamp(*key)
+            # What is lacking may have been installed meanwhile.
+            stamp = self._shelf.stamp(*key), surroundings
             if self._patience.is_due(key, stamp):
                 try:
                     changed |= self._shelf.prove_held(*key, surroundings)
@@ -123,7 +126,7 @@ class Installer:
         if proof is not None and proof.digest == release.digest:
             self._shelf.countersign(*key, release.digest, release.signature)
             return False
-        what = (release.digest, release.signature, self._shelf.trust.stamp)
+        what = (release.digest, release.signature, self._shelf.trust.stamp, self._surroundings)
         if not self._patience.is_due(key, what):
             return False
         held = self._shelf.held_digest(project, version)
@@ -146,7 +149,7 @@ class Installer:
         try:
             return self._shelf.prove_held(*key, Surroundings.now())
         except (EggError, UntrustedError, OSError) as error:
-            self._failed(key, self._shelf.stamp(*key), error)
+            self._failed(key, (self._shelf.stamp(*key), self._surroundings), error)
             return True
 
     def _fetch(self, store: Store, key: Key, release: Release, held: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from scrapyd.config import Config
 from support.eggs import broken_egg, small_egg
 from support.stores import SHOP, V1, V2, a_lock, a_release, a_rollout
+from support.wheels import wheel
 
+from toolkit.config.requirements import NEEDS_FILE
 from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.hosts import Secret
 from toolkit.model.names import NodeName, VersionName
@@ -231,3 +234,24 @@ def test_patience_doubles_up_to_half_an_hour_and_forgets_what_nobody_wants() -> 
     assert patience.is_due(KEY, "other bytes")
     patience.keep(frozenset())
     assert patience.is_due(KEY, BYTES)
+
+
+def test_what_lacks_a_requirement_is_looked_at_again_as_soon_as_other_packages_are_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = Node()
+    egg = io.BytesIO(small_egg())
+    with zipfile.ZipFile(egg, "a") as archive:
+        archive.writestr(NEEDS_FILE, "tinydep==1.0\n")
+    node.shelf.eggs.put(io.BytesIO(egg.getvalue()), SHOP, V1)
+    node.installer.survey()
+    assert (node.catalogue.reason(SHOP, V1) or "").startswith("lacks tinydep==1.0 (has none)")
+
+    house = Path("installed")
+    house.mkdir()
+    with zipfile.ZipFile(io.BytesIO(wheel("tinydep", "1.0"))) as archive:
+        archive.extractall(house)
+    monkeypatch.syspath_prepend(str(house.absolute()))
+    node.installer.survey()
+    assert node.catalogue.reason(SHOP, V1) is None
+    assert node.catalogue.spiders(SHOP, V1) == ("alpha", "beta")
