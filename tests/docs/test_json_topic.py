@@ -24,6 +24,7 @@ from toolkit.cluster.schedule import Placed
 from toolkit.cluster.why import Explanation, NodeVerdict
 from toolkit.config.inventory import Inventory
 from toolkit.model import transfers
+from toolkit.model.audit import AuditEntry
 from toolkit.model.crawls import (
     Controls,
     CrawlKeys,
@@ -43,12 +44,22 @@ from toolkit.model.names import CrawlId, JobId, NodeName, ProjectName, SpiderNam
 from toolkit.model.outcomes import Outcome, Outcomes
 from toolkit.model.queue import Cap
 from toolkit.model.releases import DeployResult, NodeResult, Pruned, Release, Rollout
+from toolkit.model.rollouts import (
+    GateRules,
+    RolloutState,
+    Smoke,
+    SmokeCheck,
+    Wave,
+    WaveRollout,
+    WaveState,
+)
 from toolkit.model.servers import LocalProcess
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
 from toolkit.provision.executing import Executed
 from toolkit.provision.remote import Ran
 from toolkit.provision.service_logs import LogLine
 from toolkit.views import transfer
+from toolkit.views.audit import audit_view
 from toolkit.views.crawls import (
     controls_view,
     counted_view,
@@ -67,6 +78,7 @@ from toolkit.views.nodes import drained_view, names_view, node_view, nodes_view
 from toolkit.views.redial import redials_view
 from toolkit.views.rollouts import deploy_view, history_view, plan_view, prune_view, releases_view
 from toolkit.views.status import status_view
+from toolkit.views.wave_rollouts import wave_rollout_view, wave_rollouts_view
 from toolkit.views.why import why_view
 
 TEXT = (FOLDER / "json.md").read_text(encoding="utf-8")
@@ -77,6 +89,11 @@ RESULT = NodeResult(NODE, ok=True, step="done", seconds=0.9, spiders=2)
 DEPLOYED = DeployResult(PROJECT, VERSION, "a0b0", is_active=True, is_changed=True, results=(RESULT,))
 RELEASE = Release(PROJECT, VERSION, "a0b0", (SpiderName("products"),), 7022, None, NOW, "ann@laptop:1")
 ROLLOUT = Rollout(PROJECT, VERSION, "deploy", NOW, "ann@laptop:1", activated=True, results=(RESULT,))
+SMOKE = Smoke(NODE, JobId("j1"), 0, "finished", "no items")
+WAVE = Wave((NODE,), WaveState.FAILED, ROLLOUT.results, (NODE,), SMOKE, "no items")
+RULES = GateRules(check=SmokeCheck(SpiderName("products"), 600.0))
+IN_WAVES = WaveRollout("7c1f", RELEASE, VERSION, RolloutState.HELD, RULES, (WAVE,), "ann", NOW, NOW, 1, "no items")
+AUDITED = AuditEntry(NOW, "ann", "nodes drain", "node-1", (NODE,), "done", id="1-0")
 STATUS = NodeStatus(NODE, "127.0.0.1:6801", NodeState.LIVE, projects={PROJECT: (VERSION,)})
 SNAPSHOT = Snapshot(NOW, (STATUS,), {PROJECT: VERSION}, (Attention("behind", "node-3 does not hold it", (NODE,)),))
 STARTED = Outcomes((Outcome(NODE, LocalProcess(NODE, "127.0.0.1:6801", "started", 1)),))
@@ -130,6 +147,9 @@ CONTRACT: Mapping[str, Any] = {
     "crawlctl cancel": cancelled_view([CANCELLED]).data,
     "crawlctl deploy": deploy_view(DEPLOYED).data,
     "crawlctl deploy --dry-run": plan_view(PROJECT, VERSION, "a0b0", Outcomes((Outcome(NODE, "upload"),))).data,
+    "crawlctl rollouts list": wave_rollouts_view([(IN_WAVES, False)]).data,
+    "crawlctl rollouts show": wave_rollout_view(IN_WAVES, is_left=False).data,
+    "crawlctl audit": audit_view([AUDITED]).data,
     "crawlctl releases": releases_view([(RELEASE, True, [NODE])]).data,
     "crawlctl releases --history": history_view([ROLLOUT]).data,
     "crawlctl prune": prune_view(PRUNED, is_dry_run=False).data,
