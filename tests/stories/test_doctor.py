@@ -86,6 +86,23 @@ def test_a_redis_that_forgets_is_told_with_the_commands_that_mend_it(ward: Ward)
             client.config_set("maxmemory", "0")
 
 
+def test_what_our_user_may_not_ask_the_redis_is_said(ward: Ward, tmp_path: Path) -> None:
+    rights = ("~crawlctl:*", "&crawlctl:*", "+@all", "-@admin", "-@dangerous")
+    with redis.Redis.from_url(ward.redis.url) as client:
+        client.execute_command("ACL", "SETUSER", "ann", "on", f">{PASSWORD}", *rights)
+        desk = Desk.of([], ward.redis.url.replace("//", f"//ann:{PASSWORD}@"), tmp_path, secrets=(PASSWORD,))
+        (tmp_path / "inventory.yaml").write_text(
+            json.dumps({**json.loads((tmp_path / "inventory.yaml").read_text()), "hosts": {"node-1": {}}})
+        )
+        told = desk.json("doctor", "--only", "redis")
+        client.execute_command("ACL", "DELUSER", "ann")
+    assert list(findings(told)) == ["redis-open"], "strangers are let in all the same"
+    assert [each.partition(": the shared")[0] for each in told["unseen"]] == [
+        "Redis: INFO",
+        "Redis: CONFIG GET appendfsync",
+    ]
+
+
 def test_an_open_node_and_one_with_another_name_are_told(ward: Ward, tmp_path: Path) -> None:
     with ScrapydNode(tmp_path / "open", name="open-1") as open_node:
         other = NodeEntry("node-9", ward.stock.address, ward.stock.port, TEST_CREDENTIALS)
@@ -152,7 +169,7 @@ def test_hosts_are_looked_at_over_ssh_and_a_changed_key_is_an_error(ward: Ward, 
     (finding,) = told["findings"]
     assert (finding["check"], finding["node"]) == ("ssh-host-key", ward.plugged.name)
     assert {"ssh-host-key", "host-clock", "software-differs"} <= set(told["checks"])
-    assert told["unseen"] == []
+    assert told["unseen"] == [f"what is on {ward.plugged.name}: not reached over SSH"]
 
 
 def test_an_inventory_with_mistakes_is_itself_the_finding(tmp_path: Path) -> None:
@@ -178,6 +195,6 @@ def test_people_get_the_worst_first_and_each_command_in_its_own_line(ward: Ward,
     told = Desk.of(entries, None, tmp_path).run("doctor", "--no-ssh", exit_code=4)
     assert told.out.splitlines()[:3] == [
         "errors",
-        "  node-unreachable  node-1, node-2, node-3: cannot be reached: no connection: connection refused",
+        "  node-unreachable  node-1, node-2, node-3: cannot be reached: no connection to it: connection refused",
         "      crawlctl status --on node-1",
     ]

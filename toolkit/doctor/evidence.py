@@ -14,7 +14,7 @@ from toolkit.doctor.host_health import JobsKnown, judge_host, judge_way_in
 from toolkit.doctor.hosts import HostEvidence
 from toolkit.doctor.inventory import FileEvidence, judge_files
 from toolkit.doctor.jobs import judge_jobs
-from toolkit.doctor.judged import ERROR, Judged, found, worst_first
+from toolkit.doctor.judged import ERROR, Judged, found, named, worst_first
 from toolkit.doctor.names import Resolved, is_loopback, judge_names
 from toolkit.doctor.nodes import NodeEvidence, judge_nodes
 from toolkit.doctor.redis import judge_redis, unseen_of
@@ -66,7 +66,16 @@ def diagnosis(evidence: Evidence, judged: list[Judged], *, checks: Collection[st
     made = in_order(name for name in checks if CHECKS[name].source in done)
     refused = () if evidence.redis is None else unseen_of(evidence.redis)
     of_cluster = () if evidence.cluster is None else evidence.cluster.unseen
-    return Diagnosis(findings, made, tuple(dict.fromkeys([*evidence.unseen, *refused, *of_cluster])))
+    unseen = [*evidence.unseen, *refused, *of_cluster, *_not_reached(evidence)]
+    return Diagnosis(findings, made, tuple(dict.fromkeys(unseen)))
+
+
+def _not_reached(evidence: Evidence) -> Iterator[str]:
+    """Name those of whom nothing but that is known."""
+    if silent := [name for name, each in evidence.nodes.items() if each.load is None]:
+        yield f"how {named(silent)} answer: not reached over HTTP, or not let in"
+    if evidence.ssh_errors:
+        yield f"what is on {named(list(evidence.ssh_errors))}: not reached over SSH"
 
 
 def _judge_here(evidence: Evidence) -> Iterator[Judged]:

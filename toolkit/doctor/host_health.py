@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -36,7 +37,9 @@ def judge_way_in(host: Host, error: CrawlctlError) -> Judged:
     """Say why a host could not be looked at; where the inventory says nothing of SSH, perhaps nobody wants it."""
     is_wanted = host.ssh != SshAddress()
     why = error.why if isinstance(error, HostError) else error.message
-    why = why.replace(f" to {host.address}", "").replace(host.address, "it")
+    # Without the address, what many hosts have in common can be told once.
+    for place in filter(None, (host.ssh.address, host.address)):
+        why = re.sub(rf"(?<![\w.]){re.escape(place)}(:\d+)?(?![\w.-])", "it", why)
     login = f"crawlctl inventory show {host.name}"
     if isinstance(error, HostKeyError):
         text = f"shows a key that is not the known one: {why}"

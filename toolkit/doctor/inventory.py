@@ -14,6 +14,7 @@ from toolkit.model.findings import Diagnosis
 from toolkit.model.hosts import Host
 from toolkit.model.names import NodeName
 
+TARGETS_FILE = "scrapy.cfg"
 CHECK_INVENTORY = "crawlctl inventory check"
 
 
@@ -48,7 +49,7 @@ def look_at_files(inventory: Inventory, hosts: Sequence[Host]) -> FileEvidence:
 
     """
     literal: tuple[str, ...] = ()
-    if inventory.path.suffix in {".yaml", ".yml"}:
+    if inventory.path.name != TARGETS_FILE:
         # Without looking anything up, a secret is known only where it is written out.
         written = load(inventory.path, resolve=False)
         literal = tuple(_literal(written))
@@ -73,7 +74,7 @@ def judge_files(evidence: FileEvidence, hosts: Sequence[Host]) -> list[Judged]:
         found(
             "inventory-password",
             WARNING,
-            f"has no user name and password in the inventory, so {host.url} must let anybody in, or refuses us",
+            "has no user name and password in the inventory, so its node must let anybody in, or refuses us",
             node=host.name,
             command=f"crawlctl inventory show {host.name}",
         )

@@ -83,8 +83,7 @@ def judge_nodes(
 def _judge_error(each: NodeEvidence, *, lives: bool) -> Judged:
     error, host = each.error, each.host
     # Without the address, what many nodes have in common can be told once.
-    why = (error.why if isinstance(error, NodeError) else str(error)).replace(f" to {host.place}", "")
-    why = why.replace(host.place, "it")
+    why = (error.why if isinstance(error, NodeError) else str(error)).replace(host.place, "it")
     if isinstance(error, NodeUnauthorizedError):
         text = f"refuses our credentials: {why}"
         return found("node-login", ERROR, text, node=host.name, command=f"crawlctl inventory show {host.name}")
