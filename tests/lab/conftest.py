@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.lab.base import why_not
 from support.lab.lab import BringUp, Lab
+from support.lab.wheels import ensure_wheelhouse
 from support.lab.wishes import HostWish
 from support.require import require
 
@@ -22,6 +23,12 @@ def bring_up(request: pytest.FixtureRequest) -> Iterator[BringUp]:
     name = f"{Path(request.path).stem.removeprefix('test_').replace('_', '-')}-{os.getpid()}"
     with ExitStack() as labs:
         yield lambda *hosts: labs.enter_context(Lab(name, hosts))
+
+
+@pytest.fixture(scope="session")
+def wheelhouse() -> Path:
+    """Give the packages for hosts that reach no index."""
+    return ensure_wheelhouse()
 
 
 @pytest.fixture(scope="session")

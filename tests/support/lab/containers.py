@@ -15,7 +15,9 @@ from support.lab.system import LabError, attempt, is_there, run, text_of
 from support.lab.wishes import HostWish
 from support.waiting import wait_until
 
+OFF_WITHIN_S = 60.0
 _CGROUPS = Path("/sys/fs/cgroup")
+_LEFT_BY_NSPAWN = Path("/run/systemd/nspawn/propagate")
 _HIERARCHIES = ("", "unified", "systemd", "cpuacct")
 _ENVIRONMENT = (
     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -141,7 +143,7 @@ class Container:
             os.kill(leader, signal.SIGKILL)  # A PID namespace ends with its first process.
         elif (guardian := self._guardian) is not None:
             os.kill(guardian, signal.SIGKILL)
-        wait_until(lambda: self._guardian is None, deadline_s=20, what=f"{self.wish.name} to be off")
+        wait_until(lambda: self._guardian is None, deadline_s=OFF_WITHIN_S, what=f"{self.wish.name} to be off")
 
     def command(self, words: Sequence[str]) -> list[str]:
         """Return the command that runs these words on the host as root, in a login's plain environment.
@@ -170,6 +172,7 @@ class Container:
             if os.path.ismount(place):
                 run("umount", "-l", place)
         shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(_LEFT_BY_NSPAWN / f"{self._lab}-{self.wish.name}", ignore_errors=True)
         for group in self._cgroup_folders():
             for folder, _, _ in os.walk(group, topdown=False):
                 Path(folder).rmdir()

@@ -51,11 +51,14 @@ class LabOperator:
         variables: Mapping[str, Mapping[str, Any]] | None = None,
         everywhere: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write the inventory: these hosts (or all), with `variables` of each, and `everywhere` those of all."""
+        """Write the inventory: these hosts (or all), with `variables` of each, and `everywhere` those of all.
+
+        Variables have the names of the option table: `ssh.key` is the key `key` of `ssh`.
+        """
         written: dict[str, Any] = {"redis": self.lab.redis_url} if redis else {}
-        written["defaults"] = dict(everywhere or {})
+        written["defaults"] = _nested(everywhere or {})
         written["hosts"] = {
-            name: {**self._place(name), **(variables or {}).get(name, {})} for name in hosts or self.lab.hosts
+            name: _nested({**self._place(name), **(variables or {}).get(name, {})}) for name in hosts or self.lab.hosts
         }
         self.inventory.touch(mode=0o600)
         # JSON is YAML.
@@ -80,3 +83,11 @@ class LabOperator:
         if port != 22:
             ssh |= {"ssh.address": address, "ssh.port": port}
         return {"address": self.lab.address(name), **ssh}
+
+
+def _nested(variables: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in variables.items():
+        section, _, key = name.rpartition(".")
+        (found.setdefault(section, {}) if section else found)[key] = value
+    return found
