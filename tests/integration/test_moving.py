@@ -15,13 +15,13 @@ import pytest
 from support.cli import NodeEntry, RunningCrawlctl, inventory_for
 from support.eggs import egg_of
 from support.moving_link import MovingLink
-from support.node_spiders import VERSION, a_node_job, ended, node_egg
+from support.node_spiders import VERSION, a_node_job, ended
 from support.plugin_node import PluginNode, shared_of, shared_store
 from support.redis_server import RedisServer
 from support.waiting import wait_until
 
 from toolkit.model.jobs import JobState
-from toolkit.model.names import VersionName
+from toolkit.model.names import JobId
 from toolkit.model.snapshot import NodeState
 from toolkit.store.interfaces import Store
 
@@ -34,9 +34,48 @@ HOME, AWAY, FURTHER = "127.0.0.21", "127.0.0.22", "127.0.0.23"
 _REDIAL = """
 import pathlib, sys, time
 file = pathlib.Path(sys.argv[1])
+before = file.read_text()
 file.write_text("")
 time.sleep(0.3)
-file.write_text(sys.argv[2])
+file.write_text(next(each for each in sys.argv[2:] if each != before))
+"""
+
+_SPIDERS = """
+import asyncio
+import os
+
+import scrapy
+
+
+class Waits(scrapy.Spider):
+    name = "waits"
+
+    async def start(self):
+        while hasattr(self, "until") and not os.path.exists(self.until):
+            await asyncio.sleep(0.05)
+        yield scrapy.Request("data:,hello")
+
+    def parse(self, response):
+        yield {"text": response.text}
+
+
+class Visits(scrapy.Spider):
+    name = "visits"
+
+    async def start(self):
+        for number in range(12):
+            yield scrapy.Request(f"{self.site}/{number}")
+
+    def parse(self, response):
+        yield {"url": response.url}
+"""
+_SETTINGS = """
+BOT_NAME = "shop"
+SPIDER_MODULES = ["shop.spiders"]
+TELNETCONSOLE_ENABLED = False
+DOWNLOADER_MIDDLEWARES = {"toolkit.spider.RedialMiddleware": 555}
+REDIAL_MIN_RESPONSES = 4
+CONCURRENT_REQUESTS = 4
 """
 
 
@@ -53,6 +92,15 @@ class Stage(NamedTuple):
         where = NodeEntry(name, NEVER_ROUTED, self.node.port, self.node.credentials)
         inventory_for([where], self.redis_url, self.folder / "inventory.yaml", timeout_s=20)
         return RunningCrawlctl(*words, cwd=self.folder)
+
+    def schedule(self, job_id: str, spider: str = "waits", **args: object) -> None:
+        """Put a job into the queue, which this node takes."""
+        texts = {name: str(value) for name, value in args.items()}
+        shared_of(self.store).queue.add([a_node_job(job_id, spider, args=texts)])
+
+    def runs(self, job_id: str) -> bool:
+        job = self.store.jobs.get(JobId(job_id))
+        return job is not None and job.state is JobState.RUNNING
 
     def outside(self) -> str | None:
         record = self.node.record(shared_of(self.store))
@@ -71,7 +119,7 @@ def stage(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -
             redis_url=f"redis://127.0.0.1:{link.port}/0?socket_timeout=1",
             lease_s=LEASE_S,
             own={
-                "redial_command": f"{sys.executable} {folder / 'redial.py'} {file} {AWAY}",
+                "redial_command": f"{sys.executable} {folder / 'redial.py'} {file} {HOME} {AWAY}",
                 "redial_min_interval_s": "0",
             },
             options={"items_dir": "items"},
@@ -80,7 +128,8 @@ def stage(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -
             node.start()
             with shared_store(redis_server.url, folder / "operator") as store:
                 node.wait_registered(shared_of(store))
-                node.hold(VERSION, egg=node_egg())
+                files = {"__init__.py": "", "settings.py": _SETTINGS, "spiders.py": _SPIDERS}
+                node.hold(VERSION, egg=egg_of(files, package="shop"))
                 node.wait_ready(store, VERSION)
                 yield Stage(node, store, link, folder, redis_server.url)
         finally:
@@ -88,9 +137,9 @@ def stage(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_files_of_a_node_that_http_does_not_reach_come_through_redis(stage: Stage) -> None:
-    shared_of(stage.store).queue.add([a_node_job("job-files")])
+    stage.schedule("job-files")
     ended(stage.store, "job-files")
-    log = stage.node.folder / "logs" / "shop" / "quick" / "job-files.log"
+    log = stage.node.folder / "logs" / "shop" / "waits" / "job-files.log"
 
     with stage.crawlctl("logs", "job-files") as command:
         told = command.wait().expect()
@@ -100,17 +149,17 @@ def test_files_of_a_node_that_http_does_not_reach_come_through_redis(stage: Stag
         assert command.wait().expect().out.splitlines() == log.read_text().splitlines()[-2:]
     with stage.crawlctl("items", "job-files", hidden=False) as command:
         told = command.wait().expect()
-    assert "environment" in json.loads(told.out)
+    assert json.loads(told.out) == {"text": "hello"}
     assert told.err == ""
 
 
 def test_a_log_is_followed_through_redis_until_the_job_has_ended(stage: Stage) -> None:
-    begun = stage.folder / "begun"
-    shared_of(stage.store).queue.add([a_node_job("job-followed", args={"sleep_s": "2", "begun": str(begun)})])
-    wait_until(begun.exists, deadline_s=SOON_S, what="the spider to begin")
-    with stage.crawlctl("logs", "job-followed", "-f", hidden=False) as command:
+    until = stage.folder / "followed"
+    stage.schedule("job-followed", until=until)
+    with stage.crawlctl("logs", "job-followed", "-f", "-n", "1000", hidden=False) as command:
         wait_until(lambda: "Spider opened" in command.out, deadline_s=SOON_S, what="the log's first lines")
         assert command.is_running
+        until.touch()
         assert "Spider closed (finished)" in command.wait().expect().out
 
 
@@ -131,60 +180,34 @@ def test_a_node_that_was_dialled_anew_is_back_within_its_lease(stage: Stage) -> 
 
 
 def test_a_node_is_dialled_anew_by_an_operator_while_its_spiders_go_on(stage: Stage) -> None:
-    stage.link.address = HOME
-    wait_until(lambda: stage.outside() == HOME, deadline_s=SOON_S, what="the node to be at home")
-    begun = stage.folder / "runs on"
-    shared_of(stage.store).queue.add([a_node_job("job-runs-on", args={"sleep_s": "4", "begun": str(begun)})])
-    wait_until(begun.exists, deadline_s=SOON_S, what="the spider to begin")
+    before = stage.outside()
+    until = stage.folder / "runs on"
+    stage.schedule("job-runs-on", until=until)
+    wait_until(lambda: stage.runs("job-runs-on"), deadline_s=SOON_S, what="the spider to run")
 
     with stage.crawlctl("nodes", "redial", "--on", "node-1", "--output", "json", hidden=False) as command:
         (row,) = command.wait().expect().json()["nodes"]
 
-    assert (row["node"], row["old"], row["new"], row["error"]) == ("node-1", HOME, AWAY, None)
-    wait_until(lambda: stage.outside() == AWAY, deadline_s=LEASE_S, what="the registry to know the new address")
+    after = stage.link.address
+    assert after != before
+    assert (row["node"], row["old"], row["new"], row["error"]) == ("node-1", before, after, None)
+    wait_until(lambda: stage.outside() == after, deadline_s=LEASE_S, what="the registry to know the new address")
     record = stage.node.wait_registered(shared_of(stage.store))
     assert record.report.unfit is None
+    until.touch()
     assert ended(stage.store, "job-runs-on").state is JobState.FINISHED
 
 
-_VISITS = """
-import scrapy
-
-
-class Visits(scrapy.Spider):
-    name = "visits"
-
-    async def start(self):
-        for number in range(12):
-            yield scrapy.Request(f"{self.site}/{number}")
-
-    def parse(self, response):
-        yield {"url": response.url}
-"""
-_VISITS_SETTINGS = """
-BOT_NAME = "shop"
-SPIDER_MODULES = ["shop.spiders"]
-TELNETCONSOLE_ENABLED = False
-DOWNLOADER_MIDDLEWARES = {"toolkit.spider.RedialMiddleware": 555}
-REDIAL_MIN_RESPONSES = 4
-CONCURRENT_REQUESTS = 4
-"""
-
-
 def test_a_spider_that_is_banned_gets_another_address_and_every_page(stage: Stage) -> None:
-    stage.link.address = HOME
-    wait_until(lambda: stage.outside() == HOME, deadline_s=SOON_S, what="the node to be at home")
-    egg = egg_of({"__init__.py": "", "settings.py": _VISITS_SETTINGS, "spiders.py": _VISITS}, package="shop")
-    stage.node.hold("v2", egg=egg)
-    with banning_site(lambda: stage.link.address == AWAY) as site:
-        job = a_node_job("job-banned", "visits", args={"site": site}, version=VersionName("v2"))
-        shared_of(stage.store).queue.add([job])
+    before = stage.link.address
+    with banning_site(lambda: stage.link.address not in {before, ""}) as site:
+        stage.schedule("job-banned", "visits", site=site)
         done = ended(stage.store, "job-banned")
 
     assert done.state is JobState.FINISHED
     # Of the first bans, before there are enough to tell, one less than the threshold is the spider's.
     assert 9 <= (done.items or 0) <= 12
-    assert stage.link.address == AWAY
+    assert stage.link.address != before
 
 
 @contextmanager

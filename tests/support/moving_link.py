@@ -64,11 +64,16 @@ class MovingLink:
             writer.transport.abort()
             return
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target_port, local_addr=(address, 0))
-        try:
-            await asyncio.gather(self._pump(reader, far_writer, address), self._pump(far_reader, writer, address))
-        finally:
-            for each in (writer, far_writer):
-                each.transport.abort()
+        ways = [
+            asyncio.create_task(self._pump(reader, far_writer, address)),
+            asyncio.create_task(self._pump(far_reader, writer, address)),
+        ]
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for way in ways:
+            way.cancel()
+        for each in (writer, far_writer):
+            each.transport.abort()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str) -> None:
         with contextlib.suppress(OSError):
@@ -80,5 +85,3 @@ class MovingLink:
                         return
                 writer.write(piece)
                 await writer.drain()
-            with contextlib.suppress(OSError):
-                writer.write_eof()

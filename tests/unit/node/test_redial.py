@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from toolkit.model.calls import Question, RedialPlace
+from toolkit.model.calls import Question, Redialled, RedialPlace
 from toolkit.model.errors import RefusedError, StoreUnreachableError
 from toolkit.model.names import NodeName
 from toolkit.model.nodes import Whereabouts
@@ -46,7 +46,7 @@ class Desk:
             self.ran.append((words, self.member.redials))
             return fails
 
-        self.redialler = Redialler(self.member, run=run)
+        self.redialler = Redialler(cast("Any", self.member), run=run)
 
     def _whereabouts(self) -> Whereabouts:
         outside = self.outsides.pop(0) if len(self.outsides) > 1 else self.outsides[0]
@@ -138,7 +138,7 @@ def test_a_wish_is_answered_once_and_grows_old(tmp_path: Path) -> None:
     assert not is_old(wish, now=399.0)
     assert is_old(wish, now=401.0)
     assert is_old({"number": 1}, now=0.0)
-    tell(folder, wish, module.Redialled("1.1.1.1", "2.2.2.2", 3.0))
+    tell(folder, wish, Redialled("1.1.1.1", "2.2.2.2", 3.0))
     assert wish_of(folder) is None
     assert folder.read(REDIALLED) == {
         "number": 1,
