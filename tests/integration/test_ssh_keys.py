@@ -22,6 +22,7 @@ from toolkit.model.errors import (
     HostUnreachableError,
 )
 from toolkit.model.hosts import Host, Secret
+from toolkit.provision.by_shell import Call
 from toolkit.provision.connect import Door, connector
 
 
@@ -161,6 +162,8 @@ def test_passwords_of_logins_and_of_sudo(server: SshServer) -> None:
         # The password for sudo is the login's unless another is given, and it never reaches the command.
         assert remote.check(["sh", "-c", "id -u; cat"], doing="ask", as_root=True, stdin=b"fed") == "0\nfed"
         assert remote.check(["sh", "-c", "id -un; pwd; cat"], doing="ask", as_user="nobody") == "nobody\n/\n"
+        seen = remote.check(["sh", "-c", "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ; :"], doing="spy", as_root=True)
+        assert PASSWORD not in seen
         remote.write("/root/.crawlctl-test", b"secret", mode=0o600, as_root=True)
         assert remote.read("/root/.crawlctl-test", as_root=True) == b"secret"
         with pytest.raises(HostRefusedError, match="Permission denied"):
@@ -176,6 +179,21 @@ def test_passwords_of_logins_and_of_sudo(server: SshServer) -> None:
             with pytest.raises(HostUnauthorizedError, match=f"become root: {why} {ann.name}"):
                 short.check(["id"], doing="become root", as_root=True)
             short.close()
+
+
+def test_what_a_login_shell_says_by_itself_is_no_output(server: SshServer) -> None:
+    with Account(sudo="NOPASSWD") as ann:
+        said = "echo welcome; echo news of the day"
+        Path(f"/home/{ann.name}/.bashrc").write_text(f"{said}\n")
+        subprocess.run(["usermod", "-s", "/bin/bash", ann.name], check=True)
+        with SshServer(server.folder / "chatty", "SetEnv SHLVL=0") as chatty:
+            remote = connector()(chatty.host(user=ann.name))
+            assert remote._ended(Call(["true"], "listen")).stdout == b"welcome\nnews of the day\n"
+            assert remote.run(["true"], doing="listen").stdout == ""
+            assert remote.check(["id", "-un"], doing="ask", as_root=True) == "root\n"
+            remote.write(f"/home/{ann.name}/file", b"content", mode=0o600)
+            assert remote.read(f"/home/{ann.name}/file") == b"content"
+            remote.close()
 
 
 def test_sudo_without_a_password_and_without_any_right(server: SshServer) -> None:

@@ -8,7 +8,7 @@ import stat
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolkit.model.errors import HostRefusedError, HostUnauthorizedError
@@ -20,8 +20,8 @@ from toolkit.provision.sudo import refusal
 
 CHUNK_BYTES = 32_768
 MAX_LINE = 65_536
-MAX_KEPT_BYTES = 32_000_000
 SMALL_STEP_S = 30.0
+_SUDO_SAYS = (b"sudo: ", b"Sorry, ")
 _FULL = ("No space left on device", "Disk quota exceeded")
 
 OnLine = Callable[[str], object]
@@ -188,16 +188,21 @@ class ByShell(ABC):
     def _as(self, call: Call, *, as_root: bool = False, as_user: str | None = None) -> Ended:
         """Run the call as whom it is meant to run."""
         if not as_root and as_user is None:
-            return self._ended(call)
+            return self._without_chatter(call)
         how = self._how(call.doing)
         if as_user == self._login and not as_root:
-            return self._ended(call)
-        first = self._password_line() if how.asks_password else b""
-        user = None if as_root else as_user
-        words = scripts.become(call.words, how, user=user)
-        return self._ended(
-            Call(words, call.doing, call.feed, first, call.timeout_s, call.on_out, call.on_err),
-        )
+            return self._without_chatter(call)
+        words = scripts.become(call.words, how, user=None if as_root else as_user)
+        ended = self._without_chatter(replace(call, words=words, first=self._password() if how.asks_password else b""))
+        if not how.is_root and ended.exit_code == 1 and not ended.stdout and ended.stderr.startswith(_SUDO_SAYS):
+            raise self._not_root(call.doing, ended.ran)
+        return ended
+
+    def _without_chatter(self, call: Call) -> Ended:
+        """Run the words, and leave out what the login shell wrote before they began."""
+        begun = _AfterBegin(call.on_out)
+        ended = self._ended(replace(call, on_out=begun.take))
+        return Ended(ended.exit_code, begun.finished(), ended.stderr)
 
     def _how(self, doing: str) -> Becoming:
         """Find out once how one becomes root there.
@@ -212,7 +217,7 @@ class ByShell(ABC):
             return self._becoming
 
     def _found_out(self, doing: str) -> Becoming:
-        who = self._ended(Call(scripts.watched(["sh", "-c", "id -u; id -un"]), "ask who we are")).ran
+        who = self._without_chatter(Call(scripts.watched(["sh", "-c", "id -u; id -un"]), "ask who we are")).ran
         number, _, self._login = who.stdout.strip().partition("\n")
         if number == "0":
             return Becoming(is_root=True)
@@ -222,7 +227,7 @@ class ByShell(ABC):
         asked = without
         if self._sudo_password is not None:
             words = ["sudo", "-k", "-S", "-p", "", "--", "sh", "-c", ":"]
-            asked = self._ended(Call(words, doing, Feed.of(self._password_line())))
+            asked = self._ended(Call(words, doing, Feed.of(self._password())))
             if asked.exit_code == 0:
                 return Becoming(asks_password=True)
         raise self._not_root(doing, asked.ran)
@@ -235,9 +240,9 @@ class ByShell(ABC):
     def _sudo_password(self) -> Secret | None:
         return self.host.ssh.sudo_password or self.host.ssh.password
 
-    def _password_line(self) -> bytes:
+    def _password(self) -> bytes:
         password = self._sudo_password
-        return b"" if password is None else f"{password.reveal()}\n".encode()
+        return b"" if password is None else scripts.password_lines(password.reveal())
 
     def _refused(self, doing: str, ran: Ran, path: str | None = None) -> HostRefusedError:
         if any(each in ran.stderr for each in _FULL):
@@ -249,6 +254,31 @@ class ByShell(ABC):
                 hint="free some space there, then do it again",
             )
         return HostRefusedError(self.host.name, doing, ran.last_words)
+
+
+class _AfterBegin:
+    """Hands on what a script writes once it has begun; without that, all there was."""
+
+    def __init__(self, on_out: Callable[[bytes], object] | None) -> None:
+        self._kept = bytearray()
+        self._take = on_out or self._kept.extend
+        self._before = bytearray()
+        self._has_begun = False
+
+    def take(self, part: bytes) -> None:
+        if self._has_begun:
+            self._take(part)
+            return
+        self._before += part
+        _, begun, after = bytes(self._before).partition(scripts.BEGUN)
+        if begun:
+            self._has_begun = True
+            self._take(after)
+
+    def finished(self) -> bytes:
+        if not self._has_begun:
+            self._take(bytes(self._before))
+        return bytes(self._kept)
 
 
 class _Lines:

@@ -16,7 +16,14 @@ NOT_THERE = 44
 TOO_LARGE = 45
 CUT_SHORT = 46
 
-_WATCHED = """
+BEGUN = b"\x01crawlctl\x01"
+"""Written by our scripts first: what comes before it on stdout is the login shell's own chatter."""
+
+INPUT_FOLLOWS = "crawlctl: input follows"
+_BEGIN = r"printf '\001crawlctl\001'"
+
+_WATCHED = f"""
+{_BEGIN}
 exec 3<&0 </dev/null
 "$@" 3<&- &
 c=$!
@@ -30,7 +37,15 @@ exit $code
 """
 """Runs a command without input, and ends its process group when stdin ends: when the connection does."""
 
-_FED = 'exec "$@"'
+_FED = f"""{_BEGIN}
+exec "$@"
+"""
+
+_AFTER_PASSWORD = f"""
+while IFS= read -r line && [ "$line" != "{INPUT_FOLLOWS}" ]; do :; done
+exec "$@"
+"""
+"""Runs a command with what stdin holds after the password, whether or not sudo wanted that."""
 
 _READ = f"""
 [ -e "$1" ] || exit {NOT_THERE}
@@ -104,15 +119,21 @@ def writing(path: str, *, size: int, mode: int, owner: str | None) -> list[str]:
 def become(words: Sequence[str], how: Becoming, *, user: str | None = None) -> list[str]:
     """Return words that run the command as root, or as the user named.
 
-    With a password to ask, sudo reads it as the first line of stdin; remembered ones are not used, so that it is read
-    in any case and never reaches the command.
+    Where sudo asks for a password, stdin must begin with `password_lines`, of which the command sees nothing.
     """
     if how.is_root:
         return list(words) if user in {None, "root"} else ["sh", "-c", _AS_USER, "crawlctl", user or "", *words]
     asking = ["-k", "-S", "-p", ""] if how.asks_password else ["-n"]
     whom = [] if user is None else ["-H", "-u", user]
     inner = words if user is None else ["sh", "-c", 'cd / && exec "$@"', "crawlctl", *words]
+    if how.asks_password:
+        inner = ["sh", "-c", _AFTER_PASSWORD, "crawlctl", *inner]
     return ["sudo", *asking, *whom, "--", *inner]
+
+
+def password_lines(password: str) -> bytes:
+    """Return what stdin begins with where sudo asks for a password."""
+    return f"{password}\n{INPUT_FOLLOWS}\n".encode()
 
 
 def line(words: Sequence[str]) -> str:

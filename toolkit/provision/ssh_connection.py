@@ -190,7 +190,10 @@ def _why(error: BaseException, hop: Hop) -> str:
     is_late = isinstance(error, TimeoutError) or "timeout" in said or "timed out" in said
     meanings = (
         (isinstance(error, socket.gaierror), f"its name {hop.address} is not known"),
-        ("banner" in said, f"no SSH server greets on {place} within {hop.timeout_s:g} s"),
+        (
+            "banner" in said or "no existing session" in said,
+            f"no SSH server greets on {place} within {hop.timeout_s:g} s",
+        ),
         (is_late, f"{place} does not answer within {hop.timeout_s:g} s"),
         (isinstance(error, ConnectionRefusedError), f"nothing listens on {place}"),
         (isinstance(error, EOFError), f"{place} hung up"),
