@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolkit.cli import completion
 from toolkit.cli.command import CLUSTER, OnOption, YesOption, command
 from toolkit.cli.durations import seconds
 from toolkit.cli.session import Session
@@ -41,7 +42,11 @@ def doctor(
     no_ssh: Annotated[bool, typer.Option("--no-ssh", help="Ask no host over SSH.")] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="CHECK", help="Only this check, or all of a subject, as in redis; may be repeated."),
+        typer.Option(
+            metavar="CHECK",
+            help="Only this check, or all of a subject, as in redis; may be repeated.",
+            autocompletion=completion.checks,
+        ),
     ] = None,
     severity: Annotated[Severity, typer.Option(help="Leave out what is less severe.")] = Severity.NOTE,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 4 for warnings too.")] = False,

@@ -80,6 +80,14 @@ def crawls(incomplete: str) -> list[str]:
     return _beginning(incomplete, _stored(names))
 
 
+def checks(incomplete: str) -> list[str]:
+    """Offer what `crawlctl doctor --only` takes."""
+    from toolkit.doctor.checks import CHECKS
+
+    subjects = dict.fromkeys(name.partition("-")[0] for name in CHECKS)
+    return _beginning(incomplete, [*subjects, *CHECKS])
+
+
 def topics(incomplete: str) -> list[str]:
     """Offer the topics of `crawlctl docs`."""
     from toolkit.cli.topics import topic_names

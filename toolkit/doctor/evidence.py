@@ -72,10 +72,11 @@ def diagnosis(evidence: Evidence, judged: list[Judged], *, checks: Collection[st
 
 def _not_reached(evidence: Evidence) -> Iterator[str]:
     """Name those of whom nothing but that is known."""
-    if silent := [name for name, each in evidence.nodes.items() if each.load is None]:
-        yield f"how {named(silent)} answer: not reached over HTTP, or not let in"
-    if evidence.ssh_errors:
-        yield f"what is on {named(list(evidence.ssh_errors))}: not reached over SSH"
+    names = [host.name for host in evidence.hosts]
+    if silent := [name for name in names if name in evidence.nodes and evidence.nodes[name].load is None]:
+        yield f"how {named(silent)} would answer: not reached over HTTP, or not let in"
+    if away := [name for name in names if name in evidence.ssh_errors]:
+        yield f"what is on {named(away)}: not reached over SSH"
 
 
 def _judge_here(evidence: Evidence) -> Iterator[Judged]:
@@ -98,7 +99,8 @@ def _judge_redis(evidence: Evidence) -> Iterator[Judged]:
     address, error = evidence.redis_address, evidence.redis_error
     if error is not None:
         way_out = f" ({error.hint})" if error.hint else ""
-        yield found("redis-unreachable", ERROR, f"{error.message}{way_out}", command="crawlctl status")
+        command = "crawlctl up" if address is not None and _is_here(address) else "crawlctl docs runbook"
+        yield found("redis-unreachable", ERROR, f"{error.message}{way_out}", command=command)
     if evidence.redis is not None and address is not None:
         yield from judge_redis(evidence.redis, is_of_this_machine=_is_here(address))
 

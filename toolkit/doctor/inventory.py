@@ -11,8 +11,9 @@ from toolkit.config.inventory import Inventory, load
 from toolkit.doctor.judged import ERROR, NOTE, WARNING, Judged, found, named
 from toolkit.model.errors import InventoryError
 from toolkit.model.findings import Diagnosis
-from toolkit.model.hosts import Host
+from toolkit.model.hosts import Host, Secret
 from toolkit.model.names import NodeName
+from toolkit.store.address import parse_address
 
 TARGETS_FILE = "scrapy.cfg"
 CHECK_INVENTORY = "crawlctl inventory check"
@@ -100,18 +101,21 @@ def _judge_named(evidence: FileEvidence) -> Iterator[Judged]:
 
 
 def _literal(written: Inventory) -> Iterator[str]:
-    for name, secret in (
-        ("Redis URL", written.redis),
-        ("Redis URL of the administrator", written.redis_admin),
-        ("signing key", written.signing_key),
-    ):
-        if secret is not None:
+    for name, url in (("Redis URL", written.redis), ("Redis URL of the administrator", written.redis_admin)):
+        if url is not None and _holds_password(url):
             yield name
+    if written.signing_key is not None:
+        yield "signing key"
     for host in written.hosts:
         if host.password is not None:
             yield f"password of {host.name}"
         if host.ssh.password is not None or host.ssh.sudo_password is not None:
             yield f"SSH password of {host.name}"
+
+
+def _holds_password(url: Secret) -> bool:
+    address = parse_address(url)
+    return address.password is not None or address.sentinel_password is not None
 
 
 def _files_of(host: Host) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import toolkit.doctor
+from toolkit.cli import completion
 from toolkit.doctor.checks import CHECKS, Source, sources_of, wanted_checks
 from toolkit.doctor.judged import ERROR, NOTE, WARNING, found, named, worst_first
 from toolkit.model.errors import UsageError
@@ -24,6 +25,10 @@ def test_a_word_is_a_check_or_a_subject() -> None:
         *(name for name in CHECKS if name.startswith("dns-")),
         "tls-invalid",
     }
+
+
+def test_the_shell_offers_subjects_and_checks() -> None:
+    assert completion.checks("egg") == ["egg", "egg-missing", "egg-stray"]
 
 
 def test_a_wrong_word_is_refused_with_the_nearest() -> None:

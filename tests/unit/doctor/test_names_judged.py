@@ -112,6 +112,7 @@ def test_a_secret_from_elsewhere_or_in_a_private_file_is_fine(tmp_path: Path) ->
     for text, mode in (
         ("hosts: {node-1: {address: 10.0.0.1, username: u, password: hunter2}}\n", 0o600),
         ("hosts: {node-1: {address: 10.0.0.1, username: u, password: {file: secret}}}\n", 0o644),
+        ("redis: redis://10.0.0.5/0\nhosts: {node-1: {connection: local}}\n", 0o644),
     ):
         inventory = load(an_inventory(tmp_path, text, mode=mode))
         assert judge_files(look_at_files(inventory, inventory.hosts), inventory.hosts) == []
