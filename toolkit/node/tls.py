@@ -13,20 +13,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-from OpenSSL import SSL, crypto
+from OpenSSL import SSL
 from twisted.application.internet import SSLServer, TCPServer
 from twisted.application.service import IServiceCollection
 from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
-from twisted.internet.ssl import CertificateOptions, TLSVersion
 from twisted.logger import Logger
 from zope.interface import implementer  # type: ignore[import-untyped]
 
 from toolkit.model.errors import ConfigurationError
+from toolkit.trust.pem import read_server_identity
 
 LOOK_EVERY_S = 10.0
 """How often, at most, the files are looked at for a renewed certificate."""
 
-_CERTIFICATE_BEGINS = b"-----BEGIN CERTIFICATE-----"
 _log = Logger()
 
 
@@ -89,43 +88,18 @@ def serve_tls(app: Any, tls: NodeTls) -> None:
 
 
 def _context(certificate: Path, key: Path) -> SSL.Context:
-    own, *chain = _certificates(certificate)
-    private = _private_key(key)
-    options = CertificateOptions(
-        privateKey=private, certificate=own, extraCertChain=chain, raiseMinimumTo=TLSVersion.TLSv1_2
-    )
+    if key.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
+        raise ConfigurationError(f"tls_key {key} can be read by everybody on this machine: chmod 600 {key}")
     try:
-        return options.getContext()
-    except SSL.Error as error:
-        raise ConfigurationError(f"tls_key {key} is not the key of tls_cert {certificate}") from error
-
-
-def _certificates(path: Path) -> list[crypto.X509]:
-    try:
-        content = path.read_bytes()
-        parts = [_CERTIFICATE_BEGINS + part for part in content.split(_CERTIFICATE_BEGINS)[1:]]
-        found = [crypto.load_certificate(crypto.FILETYPE_PEM, part) for part in parts]
-    except (OSError, ValueError, crypto.Error) as error:
-        raise ConfigurationError(f"tls_cert {path} cannot be read: {_why(error)}") from error
-    if not found:
-        raise ConfigurationError(f"tls_cert {path} holds no certificate in PEM form")
-    return found
-
-
-def _private_key(path: Path) -> crypto.PKey:
-    try:
-        mode = path.stat().st_mode
-        content = path.read_bytes()
+        found = read_server_identity(certificate.read_bytes(), key.read_bytes())
     except OSError as error:
-        raise ConfigurationError(f"tls_key {path} cannot be read: {_why(error)}") from error
-    if mode & (stat.S_IROTH | stat.S_IWOTH):
-        raise ConfigurationError(f"tls_key {path} can be read by everybody on this machine: chmod 600 {path}")
-    try:
-        # A passphrase is answered with nothing: nobody sits before a node to type one.
-        return crypto.load_privatekey(crypto.FILETYPE_PEM, content, passphrase=b"")
-    except (ValueError, crypto.Error) as error:
-        raise ConfigurationError(f"tls_key {path} holds no private key in PEM form without a passphrase") from error
-
-
-def _why(error: Exception) -> str:
-    return (error.strerror or str(error)) if isinstance(error, OSError) else "it is not in PEM form"
+        raise ConfigurationError(f"{error.filename} cannot be read: {error.strerror}") from error
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{error.message} (tls_cert is {certificate}, tls_key is {key})") from error
+    context = SSL.Context(SSL.TLS_SERVER_METHOD)
+    context.set_min_proto_version(SSL.TLS1_2_VERSION)
+    context.use_certificate(found.certificates[0])
+    for each in found.certificates[1:]:
+        context.add_extra_chain_cert(each)
+    context.use_privatekey(found.key)
+    return context

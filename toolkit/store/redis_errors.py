@@ -10,6 +10,7 @@ from toolkit.store.address import RedisAddress
 ACL_RULES = "~crawlctl:* &crawlctl:* +@all -@admin"
 """The rights that a Redis user needs here: crawlctl's keys, and the channel that wakes its nodes."""
 
+_RIGHTS_HINT = f"crawlctl redis users makes users with the rights that are needed; a user of your own: {ACL_RULES}"
 _AUTH_HINT = "give user and password in the inventory's redis URL, best as {env: NAME} or {file: PATH}"
 _HOST_HINT = "check host and port in the redis URL"
 _LOG_HINT = "look at its log"
@@ -27,7 +28,7 @@ _PHRASES = (
     ("No address associated", "its host name is unknown", _HOST_HINT),
     ("Temporary failure in name resolution", "its host name cannot be looked up now", "check the name server"),
     ("unknown command", "it lacks a command that crawlctl needs", "Redis 7.0 or Valkey 7.2 is the least"),
-    ("ACL failure in script", "this user may not do that", f"give it the ACL rules {ACL_RULES}"),
+    ("ACL failure in script", "this user may not do that", _RIGHTS_HINT),
     ("No route to host", "no network leads there", _HOST_HINT),
     ("Network is unreachable", "no network leads there", _HOST_HINT),
     ("No such file or directory", "there is no such socket", "is it running? check the path in the redis URL"),
@@ -43,7 +44,7 @@ _PHRASES = (
 _CLASSES = (
     (exceptions.AuthenticationError, "it refuses the password", _AUTH_HINT),
     (exceptions.AuthorizationError, "this user may not do that", _AUTH_HINT),
-    (exceptions.NoPermissionError, "this user may not do that", f"give it the ACL rules {ACL_RULES}"),
+    (exceptions.NoPermissionError, "this user may not do that", _RIGHTS_HINT),
     (exceptions.ReadOnlyError, "it is a read-only replica", "name the master in the redis URL, or redis+sentinel://"),
     (exceptions.OutOfMemoryError, "its memory is full (maxmemory)", "raise maxmemory, or remove what else it holds"),
     (exceptions.BusyLoadingError, "it is still loading its data", "try again in a moment"),
