@@ -20,7 +20,8 @@ from toolkit.provision.private_files import disk_errors
 NAME = "crawlctl"
 _PACKAGE = Path(__file__).resolve().parents[1]
 _SAMPLES = ("inventory.yaml", "scrapyd.conf", "projects")
-_SKIPPED_FOLDERS = frozenset({"__pycache__", "samples", "eggs", "dbs", "logs", "items", "build", "dist"})
+_SKIPPED_OF_CODE = frozenset({"__pycache__", "samples"})
+_SKIPPED_OF_SAMPLES = frozenset({"__pycache__", "eggs", "dbs", "logs", "items", "build", "dist"})
 _SKIPPED_ENDS = (".pyc", ".pyo", ".egg-info")
 _LATE_METADATA = ("METADATA", "entry_points.txt")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: crawlctl\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -74,25 +75,25 @@ def _contents() -> tuple[str, dict[str, bytes]]:
 
 
 def _code() -> Iterator[tuple[str, bytes]]:
-    yield from _files(_PACKAGE, below="toolkit")
+    yield from _files(_PACKAGE, below="toolkit", skipped=_SKIPPED_OF_CODE)
 
 
 def _samples() -> Iterator[tuple[str, bytes]]:
     for name in _SAMPLES:
         source = sample_file(name)
         if source.is_dir():
-            yield from _files(source, below=f"toolkit/samples/{name}")
+            yield from _files(source, below=f"toolkit/samples/{name}", skipped=_SKIPPED_OF_SAMPLES)
         else:
             yield f"toolkit/samples/{name}", source.read_bytes()
 
 
-def _files(folder: Path, *, below: str) -> Iterator[tuple[str, bytes]]:
+def _files(folder: Path, *, below: str, skipped: frozenset[str]) -> Iterator[tuple[str, bytes]]:
     with disk_errors(folder, "read"):
         for path in sorted(folder.iterdir()):
             if path.name.startswith(".") or path.name.endswith(_SKIPPED_ENDS):
                 continue
-            if path.is_dir() and path.name not in _SKIPPED_FOLDERS:
-                yield from _files(path, below=f"{below}/{path.name}")
+            if path.is_dir() and path.name not in skipped:
+                yield from _files(path, below=f"{below}/{path.name}", skipped=skipped)
             elif path.is_file():
                 yield f"{below}/{path.name}", path.read_bytes()
 

@@ -1,0 +1,52 @@
+"""`--on @failed` means the hosts that failed last, also within a longer pattern."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolkit.config.inventory import load
+from toolkit.model.errors import NotFoundError
+from toolkit.model.names import NodeName
+from toolkit.provision.credentials import local_password, note_provisioned, with_local_credentials
+from toolkit.provision.failed_hosts import failed_hosts, remember_failed, with_failed
+
+A, B, C = map(NodeName, "abc")
+
+
+def _inventory(folder: Path, hosts: str = "{a: {}, b: {}, c: {}}") -> Path:
+    path = folder / "inventory.yaml"
+    path.write_text(f"hosts: {hosts}\n")
+    return path
+
+
+def test_host_stays_failed_until_it_is_tried_again_with_success(tmp_path: Path) -> None:
+    remember_failed(tmp_path, tried=[A, B, C], failed=[B, C])
+    remember_failed(tmp_path, tried=[A, B], failed=[A])
+
+    assert failed_hosts(tmp_path) == (C, A)
+    inventory = load(_inventory(tmp_path))
+    assert [host.name for host in with_failed(inventory, "@failed:!a", tmp_path).pick("@failed:!a")] == [C]
+
+
+def test_none_failed_is_said(tmp_path: Path) -> None:
+    remember_failed(tmp_path, tried=[A], failed=[])
+
+    with pytest.raises(NotFoundError, match="no host failed"):
+        with_failed(load(_inventory(tmp_path)), "@failed", tmp_path)
+
+
+def test_generated_password_goes_only_where_it_was_provisioned(tmp_path: Path) -> None:
+    password = local_password(tmp_path / "state")
+    note_provisioned(tmp_path / "state", load(_inventory(tmp_path)).hosts[0])
+
+    ours, other, *_ = with_local_credentials(load(_inventory(tmp_path)), tmp_path / "state").hosts
+    moved = with_local_credentials(load(_inventory(tmp_path, "{a: {port: 6801}}")), tmp_path / "state").hosts[0]
+    own = _inventory(tmp_path, "{a: {username: me, password: mine}}")
+    kept = with_local_credentials(load(own), tmp_path / "state").hosts[0]
+
+    assert (ours.username, ours.password) == ("crawlctl", password)
+    assert other.password is None
+    assert moved.password is None
+    assert kept.username == "me"

@@ -1,0 +1,50 @@
+"""The programs that hosts run fit the Pythons that hosts have, and hold their arguments whatever these are."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+
+import pytest
+
+from toolkit.model.errors import HostRefusedError
+from toolkit.provision import programs
+from toolkit.provision.facts_program import MARK
+from toolkit.provision.remote import Ran
+
+
+def test_looking_needs_no_newer_python_than_3_6() -> None:
+    text = programs.composed(programs.FACTS, {}).decode()
+
+    ast.parse(text, feature_version=(3, 6))
+    assert "toolkit." not in "".join(line for line in text.splitlines() if line.startswith(("import", "from")))
+
+
+def test_steps_are_one_program_that_imports_nothing_of_ours() -> None:
+    tree = ast.parse(programs.composed(programs.STEPS, {}).decode())
+
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not any(str(name).startswith("toolkit") for name in imported)
+
+
+def test_arguments_of_any_kind_arrive_and_are_in_no_process_list() -> None:
+    odd = '\'; """ \\ \n ü € \x00 {}'
+    operations = [{"do": "command", "words": ["sh", "-c", 'test "$1" = x', "sh", "x"], "doing": odd}]
+    program = programs.composed(programs.STEPS, {"operations": [*operations, {"do": "nothing", "doing": odd}]})
+    done = subprocess.run([sys.executable, "-I", "-"], input=program, capture_output=True, check=True)
+
+    said = json.loads(done.stdout.decode().partition("crawlctl-steps:")[2])
+    assert (said["failed"], said["results"]) == (odd, [None])
+
+
+def test_what_a_login_prints_beside_the_answer_is_no_part_of_it() -> None:
+    ran = Ran(0, f"Welcome!\n{MARK} not this\n{MARK}[1]\n", "")
+
+    assert programs.answer(ran, MARK, host="h", doing="look") == [1]
+
+
+def test_host_that_says_nothing_is_a_refusal_with_its_last_words() -> None:
+    with pytest.raises(HostRefusedError, match="h: look: This account is currently not available"):
+        programs.answer(Ran(1, "This account is currently not available.\n", ""), MARK, host="h", doing="look")
