@@ -25,10 +25,11 @@ from toolkit.model.names import NodeName, ProjectName, SpiderName, VersionName
 from toolkit.model.releases import LATER, DeployResult
 from toolkit.model.snapshot import NodeState
 from toolkit.rollout.deploy import deploy, plan
-from toolkit.rollout.plugged import Fetching, is_held_already, judge_fetching
+from toolkit.rollout.plugged import Fetching, bring, is_held_already, judge_fetching
 from toolkit.rollout.prune import prune
 from toolkit.rollout.push import DONE, FETCHED, HELD, Cargo
 from toolkit.rollout.rollback import rollback
+from toolkit.rollout.targets import Registry, targets_of
 
 SMALL, V1, V2 = ProjectName("small"), VersionName("v1"), VersionName("v2")
 Plug = Callable[..., PluggedNode]
@@ -261,7 +262,7 @@ def test_a_release_with_an_environment_of_its_own_is_fetched_also_by_a_node_that
     (host, _) = fleet.hosts
     plug(host.name, fetches=True)
     cargo = replace(cargo_of(), needs=("tinydep==1.0",), has_environment=True)
-    result = ship(desk, Nodes(nodes_of([host])), cargo)
+    result = ship(desk, nodes_of([host]), cargo)
     assert (steps(result), result.is_active) == ({host.name: FETCHED}, True)
     assert fleet.calls("addversion.json") == 0
     release = desk.store.releases.get(SMALL, V1)
@@ -271,8 +272,8 @@ def test_a_release_with_an_environment_of_its_own_is_fetched_also_by_a_node_that
 
 def test_a_stock_node_has_no_environment_for_a_release_and_says_what_does(desk: QueueDesk, fleet: Fleet) -> None:
     cargo = replace(cargo_of(), needs=("tinydep==1.0",), has_environment=True)
-    planned = plan(Nodes(nodes_of(fleet.hosts)), desk.store, cargo)
-    result = ship(desk, Nodes(nodes_of(fleet.hosts)), cargo)
+    planned = plan(nodes_of(fleet.hosts), desk.store, cargo)
+    result = ship(desk, nodes_of(fleet.hosts), cargo)
     assert not result.is_active
     assert set(steps(result).values()) == {"look"}
     for error in [*(each.error for each in result.results), *(str(each.error) for each in planned)]:
@@ -289,3 +290,12 @@ def test_a_refusal_that_a_node_had_before_is_believed_only_when_it_had_time_to_t
     for _ in range(2):
         result = ship(desk, unreachable("a"), cargo)
         assert result.results[0].error == "no version of tinydep"
+
+
+def test_an_interruption_ends_the_wait_for_a_node_that_makes_an_environment(desk: QueueDesk, plug: Plug) -> None:
+    plug("a")
+    cargo = replace(cargo_of(), needs=("tinydep==1.0",), has_environment=True)
+    (target,) = targets_of(unreachable("a"), desk.store, is_whole=False)
+    pushed = bring(target, cargo, Registry(desk.store), on_step=_ignore, is_stopped=lambda: True)
+    assert (pushed.result.step, pushed.result.error) == ("fetch", "interrupted")
+    assert pushed.is_ours, "so that it is taken back"
