@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -72,15 +71,15 @@ class Desk:
         return ScrapydNode(engine.with_credentials(inventory.hosts[0]))
 
 
-@cache
-def _carried(folders: pytest.TempPathFactory) -> Path:
-    return folders.mktemp("carried")
+@pytest.fixture(scope="module")
+def carried(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("carried")
 
 
 @pytest.fixture
-def desk(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+def desk(tmp_path: Path, carried: Path) -> Iterator[Desk]:
     require(os.geteuid() == 0, "a host's steps are done as root")
-    desk = Desk(tmp_path, _carried(tmp_path_factory))
+    desk = Desk(tmp_path, carried)
     try:
         yield desk
     finally:
