@@ -24,6 +24,7 @@ from toolkit.provision.credentials import (
     with_local_credentials,
     with_redis_password,
 )
+from toolkit.provision.keyring import Keyring
 from toolkit.provision.local_nodes import SharedQueue
 from toolkit.provision.local_servers import Answer
 from toolkit.provision.redis_server import RedisServer
@@ -64,7 +65,7 @@ def up(
             if wanted := redis_address(inventory.redis):
                 first.append(_outcome(REDIS, lambda: _start_redis(wanted, password, home, environ, cancelled)))
                 _tell(first, on_progress)
-            queue = _queue_of(inventory, password, is_ours=wanted is not None and not _is_theirs(first))
+            queue = _queue_of(inventory, password, home, is_ours=wanted is not None and not _is_theirs(first))
             hosts = [host for host in with_local_credentials(inventory, home).hosts if host.is_local]
             starts = {host.name: _starter(host, home, queue, environ, cancelled) for host in hosts}
             return Outcomes((*first, *_all_or_none_of_ours(starts, home, cancelled, on_progress)))
@@ -111,14 +112,14 @@ def _starter(
     return lambda: local_nodes.start_node(host, home / NODES_FOLDER, queue=own, environ=environ, cancelled=cancelled)
 
 
-def _queue_of(inventory: Inventory, generated: Secret, *, is_ours: bool) -> SharedQueue | None:
+def _queue_of(inventory: Inventory, generated: Secret, home: Path, *, is_ours: bool) -> SharedQueue | None:
     """Return the queue that the nodes share, with the password that its Redis has or will have."""
     if inventory.redis is None:
         return None
     wanted = redis_address(inventory.redis)
     has_password = wanted is None or wanted.password is not None
     url = with_redis_password(inventory.redis, generated) if is_ours and not has_password else inventory.redis
-    return SharedQueue(url, inventory.cluster)
+    return SharedQueue(url, inventory.cluster, Keyring.of(inventory, home).trusted_text())
 
 
 def _is_theirs(first: Sequence[Outcome[LocalProcess]]) -> bool:

@@ -28,6 +28,7 @@ from toolkit.model.nodes import IS_STARTING
 from toolkit.model.servers import LocalProcess
 from toolkit.provision import local_servers
 from toolkit.provision.environment import lean_environment
+from toolkit.provision.keyring import TRUSTED as TRUSTED_KEYS
 from toolkit.provision.local_servers import Answer, LocalServer
 from toolkit.runs.folder import RUN_VARIABLE
 
@@ -45,10 +46,14 @@ _SETUPTOOLS_HINT = "pip install 'setuptools<81'"
 
 @dataclass(frozen=True, slots=True)
 class SharedQueue:
-    """Where the nodes of one cluster find their jobs: the Redis, and the cluster's name in it."""
+    """Where the nodes of one cluster find their jobs: the Redis, and the cluster's name in it.
+
+    `trusted_keys` is the list of the keys whose signatures count, where releases are signed.
+    """
 
     redis: Secret
     cluster: str
+    trusted_keys: str | None = None
 
 
 def start_node(
@@ -115,7 +120,8 @@ def node_settings(host: Host, queue: SharedQueue) -> dict[str, str]:
     """Return what the section `[crawlctl]` says; a label that its form cannot hold stays in the inventory alone."""
     labels = option(Scope.NODE, "labels")
     pairs = [f"{name}={text.strip()}" for name, text in sorted(host.labels.items()) if "," not in text]
-    return {
+    trust = {} if queue.trusted_keys is None else {"trusted_keys": TRUSTED_KEYS}
+    return trust | {
         "redis_file": REDIS_FILE,
         "cluster": queue.cluster,
         labels.name: ", ".join(pair for pair in pairs if re.search(labels.pattern or "", pair)),
@@ -153,6 +159,8 @@ def _asked(host: Host, page: str) -> tuple[Answer, Mapping[str, Any]]:
 def _node(host: Host, home: Path, queue: SharedQueue | None, environ: Mapping[str, str]) -> LocalServer:
     text = render(settings(host), crawlctl=node_settings(host, queue)) if queue else render_stock(stock_settings(host))
     secret = {REDIS_FILE: f"{queue.redis.reveal()}\n"} if queue else {}
+    if queue and queue.trusted_keys is not None:
+        secret[TRUSTED_KEYS] = queue.trusted_keys
     return LocalServer(
         name=host.name,
         address=host.address,
