@@ -32,16 +32,15 @@ def test_the_topics_show_inventories() -> None:
     assert {topic for topic, _ in SHOWN} >= {"inventory", "own-hosts", "security"}
 
 
-def test_the_inventory_of_ten_lines_names_three_hosts(tmp_path: Path) -> None:
+def test_the_inventory_of_ten_lines_names_forty_hosts(tmp_path: Path) -> None:
     readme = next(page for page in PAGES if page.name == "README.md").read_text(encoding="utf-8")
     written = next(line for line in readme.splitlines() if line.endswith("> inventory.yaml"))
     text = written.removeprefix("printf '").removesuffix("' > inventory.yaml").replace("\\n", "\n")
     (tmp_path / "inventory.yaml").write_text(text, encoding="utf-8")
-    listed = run_crawlctl(
-        "inventory", "list", "--output", "json", cwd=tmp_path, env={"CRAWL_PASSWORD": "CHANGE-ME"}
-    ).expect()
-    assert [(host["address"], host["username"], host["password"]) for host in listed.json()] == [
-        (f"crawler-{number}.example.com", "crawl", "***") for number in (1, 2, 3)
+    redis = {"CRAWL_REDIS_URL": "redis://redis.example.com:6379/0"}
+    listed = run_crawlctl("inventory", "list", "--output", "json", cwd=tmp_path, env=redis).expect()
+    assert [(host["address"], host["ssh"]["user"]) for host in listed.json()] == [
+        (f"crawler-{number:02}.example.com", "deploy") for number in range(1, 41)
     ]
 
 
