@@ -58,6 +58,8 @@ from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
 from toolkit.provision.executing import Executed
 from toolkit.provision.remote import Ran
 from toolkit.provision.service_logs import LogLine
+from toolkit.store.acl import users_of
+from toolkit.trust.keys import PublicKey
 from toolkit.views import transfer
 from toolkit.views.audit import audit_view
 from toolkit.views.crawls import (
@@ -77,6 +79,7 @@ from toolkit.views.local import checked_view, hosts_view, servers_view
 from toolkit.views.nodes import drained_view, names_view, node_view, nodes_view
 from toolkit.views.redial import redials_view
 from toolkit.views.rollouts import deploy_view, history_view, plan_view, prune_view, releases_view
+from toolkit.views.security import key_row, key_view, keys_view, signed_view, users_view
 from toolkit.views.status import status_view
 from toolkit.views.wave_rollouts import wave_rollout_view, wave_rollouts_view
 from toolkit.views.why import why_view
@@ -113,6 +116,8 @@ ADOPTED = transfers.Adopted(kept=1, kept_in="k", reasons=(("it has no URL", 1),)
 ENTRY = Peeked(EntryView(Leased(EntryId(bytes(8)), b""), Shelf.DEAD, NOW))
 
 DIAGNOSIS = Diagnosis((Finding("host-clock", Severity.WARNING, "node-1 has a clock"),), ("host-clock",))
+
+KEY_ROW = key_row(PublicKey(bytes(32), "ann@example.com"), state="trusted", is_own=True)
 
 # Mappings whose keys are names of the operator's, not fields.
 OPEN = ("args", "settings", "projects", "labels", "groups", "active", "versions", "behind", "software", "domains")
@@ -153,6 +158,10 @@ CONTRACT: Mapping[str, Any] = {
     "crawlctl releases": releases_view([(RELEASE, True, [NODE])]).data,
     "crawlctl releases --history": history_view([ROLLOUT]).data,
     "crawlctl prune": prune_view(PRUNED, is_dry_run=False).data,
+    "crawlctl keys list": keys_view([KEY_ROW]).data,
+    "crawlctl keys show": key_view(KEY_ROW).data,
+    "crawlctl keys sign": signed_view([RELEASE], [["3f1b6f3f0c5d9a77"]]).data,
+    "crawlctl redis users": users_view([(users_of("main")[2], "made", Path("spider.url"))]).data,
     "crawlctl up": servers_view(STARTED).data,
     "crawlctl inventory list": hosts_view([Host(NODE)]).data,
     "crawlctl inventory check": checked_view(INVENTORY).data,
