@@ -12,7 +12,7 @@ from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.schedule import schedule
 from toolkit.model.errors import CrawlctlError, UsageError
 from toolkit.model.jobs import MAX_PRIORITY, Job
-from toolkit.model.names import NodeName, SpiderName
+from toolkit.model.names import SpiderName
 from toolkit.model.orders import Order, new_job_id
 from toolkit.model.releases import NodeResult, Release
 from toolkit.model.rollouts import Smoke, SmokeCheck
@@ -101,10 +101,10 @@ def _ended(nodes: Nodes, store: Store, job: Job, *, timeout_s: float, on_look: C
         time.sleep(LOOK_EVERY_S)
 
 
-def _how_busy(target: Target) -> tuple[int, float, NodeName | str]:
+def _how_busy(target: Target) -> tuple[int, float]:
     record = target.record
     if record is None:
-        return (1, 0.0, "")
+        return (1, 0.0)
     is_taker = record.state in {NodeState.LIVE, NodeState.STALE} and record.report.unfit is None
     load = record.report.running / max(1, record.report.slots)
-    return (0 if is_taker else 2, load, "")
+    return (0 if is_taker else 2, load)
