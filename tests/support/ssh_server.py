@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
 import socket
 import subprocess
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from support.debian import ensure_installed, why_not_installed
 from support.ports import free_port
 from support.processes import end, quiet_environment, start
 from support.require import require
@@ -24,13 +24,16 @@ from toolkit.model.hosts import Host, SshAddress
 from toolkit.model.names import NodeName
 
 _PROGRAM = "/usr/sbin/sshd"
+_TOOLS = {"sshd": "openssh-server", "ssh-keygen": "openssh-client", "sudo": "sudo"}
 READY_WITHIN_S = 10.0
 
 
 def require_sshd() -> None:
     """Skip the test, or fail it in CI, where no sshd can be run."""
     require(os.geteuid() == 0, "a test's sshd runs as root")
-    require(Path(_PROGRAM).exists() and shutil.which("ssh-keygen"), "openssh-server is not installed")
+    reason = why_not_installed(_TOOLS)
+    require(reason is None, reason or "")
+    ensure_installed(_TOOLS)
 
 
 def make_key(path: Path, *, passphrase: str = "", kind: str = "ed25519") -> Path:

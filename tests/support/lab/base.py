@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from support.debian import ensure_installed, why_not_installed
 from support.lab.system import LAB_DIR, LabError, attempt, run
 
 USER = "deploy"
@@ -71,10 +72,7 @@ def why_not() -> str | None:
     """Say what this machine lacks for a lab, `None` where there can be one."""
     if os.geteuid() != 0:
         return "real hosts need root: containers, mounts, network namespaces"
-    missing = [tool for tool in _TOOLS if not shutil.which(tool)]
-    if missing and not shutil.which("apt-get"):
-        return f"real hosts need {', '.join(missing)}"
-    return None
+    return why_not_installed(_TOOLS)
 
 
 def ensure_base() -> Path:
@@ -83,8 +81,8 @@ def ensure_base() -> Path:
     base = LAB_DIR / f"base-{digest}"
     LAB_DIR.mkdir(parents=True, exist_ok=True)
     with locked("base"):
+        ensure_installed(_TOOLS)
         if not base.exists():
-            _ensure_tools()
             _build(base)
     return base
 
@@ -95,13 +93,6 @@ def locked(what: str) -> Iterator[None]:
     with (LAB_DIR / f"{what}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _ensure_tools() -> None:
-    missing = [package for tool, package in _TOOLS.items() if not shutil.which(tool)]
-    if missing:
-        run("apt-get", "update", "-q")
-        run("apt-get", "install", "-yq", "--no-install-recommends", *missing)
 
 
 def _build(base: Path) -> None:

@@ -1,0 +1,44 @@
+"""Programs of the machine that tests need, installed where they are missing: by root, out of Debian's packages."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+_WHERE = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+
+
+def missing(tools: Mapping[str, str]) -> list[str]:
+    """Return the packages of those tools that are not there; `tools` maps a program to its package."""
+    return [package for tool, package in tools.items() if not shutil.which(tool, path=_WHERE)]
+
+
+def why_not_installed(tools: Mapping[str, str]) -> str | None:
+    """Say why these tools cannot be had on this machine; `None` where they are, or can be."""
+    lacking = missing(tools)
+    if lacking and (os.geteuid() != 0 or not shutil.which("apt-get")):
+        return f"needs {', '.join(lacking)}, and only root on Debian can install that"
+    return None
+
+
+def ensure_installed(tools: Mapping[str, str]) -> None:
+    """Install what is missing; of several test processes one does it, the others wait.
+
+    Raises:
+        CalledProcessError: it could not be installed.
+
+    """
+    if not missing(tools):
+        return
+    with Path(tempfile.gettempdir(), "crawlctl-tests-apt.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if packages := missing(tools):
+            env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+            subprocess.run(["apt-get", "update", "-q"], check=True, env=env, stdout=subprocess.DEVNULL)
+            command = ["apt-get", "install", "-yq", "--no-install-recommends", *packages]
+            subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
