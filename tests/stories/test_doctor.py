@@ -150,6 +150,8 @@ def test_strays_are_removed_and_missing_eggs_brought_only_when_it_is_said_so(war
     assert fixed["counts"] == {"error": 0, "warning": 0, "note": 0}
     assert versions(stock) == {version}
     assert ward.desk.json("doctor", "--only", "egg")["findings"] == []
+    mended = [each for each in ward.desk.json("audit") if each["action"] == "doctor"]
+    assert [(each["subject"], each["result"]) for each in mended] == [("egg-missing, egg-stray", "done")]
 
 
 def versions(node: ScrapydNode) -> set[str]:
@@ -169,7 +171,7 @@ def test_hosts_are_looked_at_over_ssh_and_a_changed_key_is_an_error(ward: Ward, 
     (finding,) = told["findings"]
     assert (finding["check"], finding["node"]) == ("ssh-host-key", ward.plugged.name)
     assert {"ssh-host-key", "host-clock", "software-differs"} <= set(told["checks"])
-    assert told["unseen"] == [f"what is on {ward.plugged.name}: not reached over SSH"]
+    assert told["unseen"] == [f"what is on {ward.plugged.name}: could not be looked at over SSH"]
 
 
 def test_an_inventory_with_mistakes_is_itself_the_finding(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def _not_reached(evidence: Evidence) -> Iterator[str]:
     if silent := [name for name in names if name in evidence.nodes and evidence.nodes[name].load is None]:
         yield f"how {named(silent)} would answer: not reached over HTTP, or not let in"
     if away := [name for name in names if name in evidence.ssh_errors]:
-        yield f"what is on {named(away)}: not reached over SSH"
+        yield f"what is on {named(away)}: could not be looked at over SSH"
 
 
 def _judge_here(evidence: Evidence) -> Iterator[Judged]:
