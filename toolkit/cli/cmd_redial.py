@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from toolkit.cli.command import OnOption, command
+from toolkit.cli.command import OnOption, YesOption, command
 from toolkit.cli.durations import seconds
 from toolkit.cli.session import Session
 
@@ -19,7 +19,7 @@ def add_to_nodes(nodes: typer.Typer) -> None:
     command(
         nodes,
         "crawlctl nodes redial --on node-3",
-        "crawlctl nodes redial --on dial-up --share 20% --wait --timeout 30m",
+        "crawlctl nodes redial --on dial-up --share 20% --wait --timeout 30m --yes",
         audit="nodes redial",
     )(redial)
 
@@ -35,14 +35,18 @@ def redial(
     timeout: Annotated[
         str, typer.Option(metavar="DURATION", help="How long it may take altogether, as in 90s, 30m.")
     ] = "5m",
+    yes: YesOption = False,
 ) -> None:
     """Give nodes another address by the redial_command of each, through Redis; what runs there goes on."""
     from toolkit.cluster.redialling import redial as redial_nodes
     from toolkit.cluster.redialling import unchanged
+    from toolkit.model.errors import UsageError
     from toolkit.views.redial import redials_view
 
     limit, patience_s = _share(share), float(seconds(timeout))
     records = _picked(session, on)
+    if len(records) > 1 and not yes and not session.printer.confirm(f"Give {len(records)} nodes another address?"):
+        raise session.failed(UsageError("no node was asked", hint="--yes says it beforehand"))
     session.audit(nodes=[record.name for record in records], detail=f"at once: {share}" if share else None)
     left = len(records)
 

@@ -128,7 +128,9 @@ def test_one_job_has_the_fields_of_a_row_and_all_else_that_is_known_of_it() -> N
 def test_a_listed_node_has_just_these_fields() -> None:
     row = NodeRow(NodeName("a"), "a:1", NodeState.LIVE, "node", heartbeat_age_s=1.26, is_draining=True)
     (data,) = nodes_view([row]).data
-    fields = [*("name", "address", "state", "kind", "slots", "running", "load", "memory_free_mb", "disk_free_mb")]
+    fields = [
+        *("name", "address", "outside", "state", "kind", "slots", "running", "load", "memory_free_mb", "disk_free_mb")
+    ]
     assert list(data) == [*fields, "versions", "heartbeat_age_s", "draining"]
     assert (data["heartbeat_age_s"], data["draining"]) == (1.3, True)
     assert list(node_view(row).data)[: len(data)] == list(data)
