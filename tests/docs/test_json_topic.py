@@ -37,11 +37,13 @@ from toolkit.model.crawls import (
     Shelf,
     WorkerView,
 )
+from toolkit.model.executed import Executed, LogLine
 from toolkit.model.findings import Diagnosis, Finding, Severity
 from toolkit.model.hosts import Host
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import CrawlId, JobId, NodeName, ProjectName, SpiderName, VersionName, WorkerName
 from toolkit.model.outcomes import Outcome, Outcomes
+from toolkit.model.provisioning import Change, Provisioned, StepKind, Wheelhouse
 from toolkit.model.queue import Cap
 from toolkit.model.releases import DeployResult, NodeResult, Pruned, Release, Rollout
 from toolkit.model.rollouts import (
@@ -55,9 +57,6 @@ from toolkit.model.rollouts import (
 )
 from toolkit.model.servers import LocalProcess
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
-from toolkit.provision.executing import Executed
-from toolkit.provision.remote import Ran
-from toolkit.provision.service_logs import LogLine
 from toolkit.store.acl import users_of
 from toolkit.trust.keys import PublicKey
 from toolkit.views import transfer
@@ -77,6 +76,7 @@ from toolkit.views.hosts import executed_view, log_view
 from toolkit.views.jobs import cancelled_view, caps_view, job_view, jobs_view, scheduled_view
 from toolkit.views.local import checked_view, hosts_view, servers_view
 from toolkit.views.nodes import drained_view, names_view, node_view, nodes_view
+from toolkit.views.provision import provisioned_view, wheelhouse_view
 from toolkit.views.redial import redials_view
 from toolkit.views.rollouts import deploy_view, history_view, plan_view, prune_view, releases_view
 from toolkit.views.security import key_row, key_view, keys_view, signed_view, users_view
@@ -104,6 +104,7 @@ PRUNED = Pruned(PROJECT, (VERSION,), (VERSION,), ((NODE, "refused"),))
 INVENTORY = Inventory(Path("inventory.yaml"), None, (Host(NODE),), {"eu": (NODE,)})
 CANCELLED = Cancelled(JOB, JobState.RUNNING, JobState.CANCELLED)
 CAP = Cap(PROJECT, SpiderName("products"), cluster=20, per_node=4)
+PROVISIONED = Provisioned(Host(NODE), (Change(StepKind.FILE, "scrapyd.conf", "is to be changed", ("+a",)),))
 NODE_ROW = NodeRow(NODE, "10.0.0.11:6800", NodeState.LIVE, "node", versions={PROJECT: (VERSION,)})
 EXPLAINED = Explanation(JOB, "no node could take it now", nodes=(NodeVerdict(NODE, could=False),))
 CRAWL = CrawlId("products")
@@ -145,7 +146,9 @@ CONTRACT: Mapping[str, Any] = {
     "crawlctl nodes show": node_view(NODE_ROW).data,
     "crawlctl nodes drain": drained_view([Drained(NODE, 2)]).data,
     "crawlctl nodes redial": redials_view([RedialRow(NODE, "203.0.113.7", "203.0.113.94", 12.4)]).data,
-    "crawlctl nodes exec": executed_view(Outcomes((Outcome(NODE, Executed(Ran(0, "Linux\n", ""))),))).data,
+    "crawlctl nodes exec": executed_view(Outcomes((Outcome(NODE, Executed(0, "Linux\n")),))).data,
+    "crawlctl nodes provision": provisioned_view(Outcomes((Outcome(NODE, PROVISIONED),))).data,
+    "crawlctl nodes wheelhouse": wheelhouse_view(Wheelhouse(Path("wheels"), "3.11", "linux-x86_64", 79, 78, 5)).data,
     "crawlctl nodes logs": log_view([LogLine(NODE, "started")]).data,
     "crawlctl nodes resume": names_view([NODE], "resumed").data,
     "crawlctl schedule": scheduled_view([Placed(JOB)]).data,

@@ -129,6 +129,7 @@ def test_a_log_is_followed_until_ctrl_c_and_nothing_is_left_on_the_host(desk: Pa
 def test_a_host_that_is_no_node_says_how_it_becomes_one(desk: Path) -> None:
     told = crawlctl(desk, "nodes", "logs", "--on", "node-1").expect(4)
     assert f"neither a service crawlctl-node nor a file {desk}/node-1/node/scrapyd.log" in told.err
+    assert "crawlctl nodes provision --on node-1 makes it a node" in told.err
 
 
 def write_log(desk: Path, name: str, text: str) -> Path:

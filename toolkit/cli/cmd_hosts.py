@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from toolkit.cli.printer import Printer
+    from toolkit.model.executed import LogLine
     from toolkit.model.hosts import Host
     from toolkit.model.outcomes import Outcomes
     from toolkit.provision.connect import Door
-    from toolkit.provision.service_logs import LogLine
 
 TrustOption = Annotated[
     bool, typer.Option("--trust-new-keys", help="Take the keys of hosts that were never seen before, and keep them.")
@@ -105,8 +105,8 @@ def logs(
     told = tell_logs(hosts, door, wish, state_folder=session.state_folder, on_line=out.show_one if follow else None)
     if not follow:
         out.show(list(merged(told)))
-    for outcome in told.failed:
-        session.printer.say(str(outcome.error), style="red")
+    for error in (outcome.error for outcome in told.failed):
+        session.printer.say(f"{error} ({error.hint})" if error and error.hint else str(error), style="red")
     _end_by(session, told, [outcome.node for outcome in told.failed], "there is no log of")
 
 

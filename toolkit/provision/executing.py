@@ -5,26 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from toolkit.model.executed import Executed
 from toolkit.model.hosts import Host
 from toolkit.model.names import NodeName
 from toolkit.model.outcomes import Outcome, Outcomes
 from toolkit.provision.by_shell import ByShell
 from toolkit.provision.everywhere import PARALLEL, everywhere
-from toolkit.provision.remote import Ran
 
 MAX_KEPT_CHARS = 1_000_000
 """So much of each output of a host is kept for the result; all of it is handed on."""
 
 OnLine = Callable[[NodeName, str, bool], object]
 """Hears the host, the line, and whether it is one of stderr; in the host's thread."""
-
-
-@dataclass(frozen=True, slots=True)
-class Executed:
-    """How the command ended on a host; `is_cut` where it wrote more than is kept."""
-
-    ran: Ran
-    is_cut: bool = False
 
 
 def words_for(command: Sequence[str]) -> list[str]:
@@ -67,7 +59,7 @@ def execute(
             as_root=as_root,
             timeout_s=timeout_s,
         )
-        return Executed(Ran(exit_code, kept[0].text, kept[1].text), any(each.is_cut for each in kept))
+        return Executed(exit_code, kept[0].text, kept[1].text, is_cut=any(each.is_cut for each in kept))
 
     return everywhere(hosts, connect, act, parallel=parallel, on_done=on_done)
 

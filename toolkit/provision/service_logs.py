@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from toolkit.model.errors import HostRefusedError, HostUnauthorizedError
+from toolkit.model.executed import LogLine
 from toolkit.model.hosts import Host
 from toolkit.model.names import NodeName
 from toolkit.model.outcomes import Outcomes
@@ -48,14 +49,6 @@ fi
 """Prints the last lines of the service's log, then goes on if asked to; nothing in between is missed or told twice."""
 
 _TIME = re.compile(r"^(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)")
-
-
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """A line of a host's log."""
-
-    host: NodeName
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from toolkit.views.view import Styled, View, plain_table
 
 if TYPE_CHECKING:
+    from toolkit.model.executed import Executed, LogLine
     from toolkit.model.outcomes import Outcome, Outcomes
-    from toolkit.provision.executing import Executed
-    from toolkit.provision.service_logs import LogLine
     from toolkit.views.view import FittedTable
 
 
@@ -40,9 +39,9 @@ def _row(outcome: Outcome[Executed]) -> dict[str, Any]:
     return {
         "name": outcome.node,
         "ok": is_good(outcome),
-        "exit_code": None if done is None else done.ran.exit_code,
-        "stdout": None if done is None else done.ran.stdout,
-        "stderr": None if done is None else done.ran.stderr,
+        "exit_code": None if done is None else done.exit_code,
+        "stdout": None if done is None else done.stdout,
+        "stderr": None if done is None else done.stderr,
         "cut": False if done is None else done.is_cut,
         "seconds": round(outcome.seconds, 3),
         "error": None if outcome.error is None else outcome.error.message,
@@ -51,7 +50,7 @@ def _row(outcome: Outcome[Executed]) -> dict[str, Any]:
 
 def is_good(outcome: Outcome[Executed]) -> bool:
     """Tell whether the command ran there and ended with 0."""
-    return outcome.value is not None and outcome.value.ran.ok
+    return outcome.value is not None and outcome.value.ok
 
 
 def _table(outcomes: Outcomes[Executed]) -> FittedTable:
@@ -68,7 +67,7 @@ def _table(outcomes: Outcomes[Executed]) -> FittedTable:
 
 
 def _exit_text(done: Executed) -> Styled:
-    return Styled(str(done.ran.exit_code), "green" if done.ran.ok else "bold red")
+    return Styled(str(done.exit_code), "green" if done.ok else "bold red")
 
 
 def _error_text(outcome: Outcome[Executed]) -> Styled | None:
