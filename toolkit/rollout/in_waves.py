@@ -226,7 +226,10 @@ class _Advance:
         if why is None and at + 1 < of:
             self._pause(at)
         if why is None:
-            self._look()
+            rules = self._rollout.rules
+            # What was read back a moment ago need not be asked once more.
+            is_fresh = rules.check is None and not (rules.pause_s and at + 1 < of)
+            self._look(except_for=wave.nodes if is_fresh else ())
             why = failure_of(self._rollout, at)
         state = WaveState.PASSED if why is None else WaveState.FAILED
         self._save_wave(at, replace(self._rollout.waves[at], state=state, why=why))
@@ -264,10 +267,11 @@ class _Advance:
             self._watch.on_stage(f"wave {at + 1} passed; the next one begins in {left_s:.0f} s")
             time.sleep(min(_TICK_S, left_s))
 
-    def _look(self) -> None:
+    def _look(self, *, except_for: Sequence[NodeName] = ()) -> None:
         """Look at every node that has the release by now: what broke since its own wave counts too."""
         release, waves = self._rollout.release, self._rollout.waves
         holding = {each.node for each in self._rollout.results if each.is_proven or each.step == GATE}
+        holding -= set(except_for)
         there = [target for name, target in self._targets.items() if name in holding]
         found = problems(there, self._store, release.project, release.version)
         found |= dict.fromkeys(holding - set(self._targets), GONE)
