@@ -94,7 +94,10 @@ class Installer:
             wanted = _wanted(store, self._node)
             for key, release in wanted.items():
                 changed |= self._install(store, key, release)
-            concerned = frozenset(wanted) | frozenset(self._shelf.eggs.held())
+            held = frozenset(self._shelf.eggs.held())
+            for key in held - frozenset(wanted):
+                changed |= self._countersign_former(store, key)
+            concerned = frozenset(wanted) | held
             self._shelf.catalogue.keep_behind(concerned)
             self._patience.keep(concerned)
             return changed
@@ -141,6 +144,13 @@ class Installer:
         except (CrawlctlError, ScrapydError, OSError) as error:
             self._failed(key, what, error)
         return True
+
+    def _countersign_former(self, store: Store, key: Key) -> bool:
+        """Look whether the cluster knows a signature for a release that is held for a rollback, and does not count."""
+        if not self._shelf.trust.is_wanted or self._shelf.catalogue.proof(*key) is not None:
+            return False
+        release = store.releases.get(*key)
+        return release is not None and self._countersign(key, release)
 
     def _countersign(self, key: Key, release: Release) -> bool:
         """Look again at what lies here unproven, if the cluster knows a signature for it that this node trusts."""

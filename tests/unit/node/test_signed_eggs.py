@@ -233,6 +233,16 @@ def test_what_lies_here_unproven_is_proven_by_the_signature_that_the_cluster_kno
     assert node.eggs.signature(SHOP, V1) == signed() + "\n"
 
 
+def test_a_release_held_for_a_rollback_takes_up_its_signature_too(node: Node, store: Store) -> None:
+    node.lay(OTHER, V2)
+    made_active(store, signature=signed())
+    lock = store.releases.lock(SHOP, who="ann", why="sign", ttl_s=60, steal=True)
+    store.releases.record(replace(a_release(V2, digest=digest_of(OTHER)), signature=signed(OTHER, V2)), lock)
+    node.installer.sync(store)
+    assert node.holds()
+    assert node.holds(V2)
+
+
 def test_a_signature_that_is_not_trusted_does_not_replace_one_that_is(node: Node, store: Store) -> None:
     node.push(signature=signed())
     made_active(store, signature=signed(key=BOB))
