@@ -19,7 +19,8 @@ from toolkit.cluster.membership import registered
 from toolkit.cluster.nodes import Nodes
 from toolkit.model.hosts import Host
 from toolkit.model.names import NodeName
-from toolkit.provision.rolling import DONE, DRAIN, HEALTH, NOT_BEGUN, Care, Changed, InterruptedRollError, Rolled, roll
+from toolkit.model.rolls import DONE, NOT_BEGUN, Rolled
+from toolkit.provision.rolling import DRAIN, HEALTH, Care, Changed, InterruptedRollError, roll
 
 QUICK = Care(drain_s=0.3, health_s=2)
 

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from toolkit.model.hosts import Host
     from toolkit.model.names import NodeName
+    from toolkit.model.rolls import Rolled
     from toolkit.provision.lifecycle import HostChange
-    from toolkit.provision.rolling import Care, Rolled
+    from toolkit.provision.rolling import Care
 
 BatchOption = Annotated[
     str,

@@ -23,10 +23,11 @@ from toolkit.model.hosts import Host
 from toolkit.model.names import NodeName, Session
 from toolkit.model.nodes import NodeRecord
 from toolkit.model.outcomes import Outcome, Outcomes
+from toolkit.model.rolls import DONE, NOT_BEGUN, Rolled
 from toolkit.model.snapshot import NodeState
 from toolkit.store.interfaces import Store
 
-DRAIN, CHANGE, HEALTH, FORGET, DONE, NOT_BEGUN = "drain", "change", "health", "forget", "done", "not begun"
+DRAIN, CHANGE, HEALTH, FORGET = "drain", "change", "health", "forget"
 LOOK_EVERY_S = 0.2
 _BATCH = re.compile(r"([1-9][0-9]{0,5})(%?)")
 
@@ -59,22 +60,6 @@ class Care:
     ends_up: bool = True
     resumes: bool = False
     forgets: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Rolled:
-    """What became of one host; `step` is the last that it came to, `not begun` where the roll had stopped before."""
-
-    host: NodeName
-    step: str
-    seconds: float = 0.0
-    note: str | None = None
-    error: CrawlctlError | None = None
-
-    @property
-    def ok(self) -> bool:
-        """The change was made, and the node is as it should be."""
-        return self.step == DONE
 
 
 class InterruptedRollError(KeyboardInterrupt):

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from toolkit.model.names import NodeName
+from toolkit.model.rolls import DONE, NOT_BEGUN, Rolled
 from toolkit.views.view import Styled, View, plain_table
 
 if TYPE_CHECKING:
-    from toolkit.provision.rolling import Rolled
     from toolkit.views.view import FittedTable
 
-MARKS = {"done": "green", "not begun": "dim"}
+MARKS = {DONE: "green", NOT_BEGUN: "dim"}
 
 
 def rolled_row(rolled: Rolled) -> dict[str, Any]:
