@@ -35,7 +35,7 @@ class NodeReport:
     listens (`host:port`), `outside` the host from which Redis sees it come, behind whatever is between. `load` is the
     machine's one-minute load average divided by its processors. `versions` are proven: the egg is there and its spiders
     were listed. `unfit` says why it takes no job now, if so. `behind` maps what it should hold and does not
-    (`project version`) to the reason, `environments` each that releases have of their own to what is in it and for whom.
+    (`project version`) to the reason, `environments` each that releases have of their own to what is in it.
     """
 
     name: NodeName
