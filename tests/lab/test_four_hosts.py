@@ -96,13 +96,8 @@ def test_a_second_run_changes_nothing_and_says_so(begun: Begun, operator: LabOpe
 def test_a_crawl_runs_on_the_new_nodes(begun: Begun, operator: LabOperator, lab: Lab) -> None:
     del begun
     operator.expects("deploy", str(SHOP_PROJECT))
-    with lab.inside():
-        site = ShopSite(pages=40, address=lab.address("ops"))
-        site.__enter__()
-    try:
+    with lab.inside(), ShopSite(pages=40, address=lab.address("ops")) as site:
         jobs = operator.expects("schedule", "products", "--wait", "-a", f"site={site.url}", "--output", "json").json()
-    finally:
-        site.__exit__(None, None, None)
     assert [job["state"] for job in jobs] == ["finished"]
     items = operator.expects("items", jobs[0]["id"]).jsonl()
     assert {item["sku"] for item in items} == site.expected_products()
