@@ -19,11 +19,12 @@ from support.require import require
 from toolkit.cluster.scrapyd import ScrapydNode
 from toolkit.config.inventory import load
 from toolkit.model.errors import HostRefusedError
+from toolkit.model.provisioning import Provisioned
 from toolkit.provision.facts import gather
 from toolkit.provision.here import Here
 from toolkit.provision.host_plan import StepKind
 from toolkit.provision.own_wheel import make_own_wheel
-from toolkit.provision.provisioning import CARRIED_FOLDER, Provisioned, Provisioning
+from toolkit.provision.provisioning import CARRIED_FOLDER, Provisioning
 from toolkit.provision.steps import Worker
 
 KIND = f"py{sys.version_info[0]}.{sys.version_info[1]}-{platform.machine()}-glibc"

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from toolkit.model.hosts import Host
     from toolkit.model.outcomes import Outcomes
-    from toolkit.provision.provisioning import Provisioned, Provisioning
+    from toolkit.model.provisioning import Provisioned
+    from toolkit.provision.provisioning import Provisioning
     from toolkit.provision.remote import Remote
 
     Work = Callable[[Remote, Callable[[str], object]], Provisioned]

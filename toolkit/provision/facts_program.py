@@ -46,7 +46,7 @@ def look(wishes: "dict[str, object]") -> "dict[str, object]":
         "service_user": service_user,
         "has_service_user": has_user(service_user),
         "python": [sys.executable, list(sys.version_info[:3])],
-        "lacks_python": os.environ.get("CRAWLCTL_LACKS"),
+        "lacks_python": os.environ.get("LACKED_PYTHON"),
         "python_error": python_error(),
         "pythons": other_pythons() if sys.version_info < (3, 11) else [],
         "system": sys.platform,

@@ -121,7 +121,7 @@ def _of_others(facts: Facts, desired: Desired) -> Iterator[Problem]:
     node = facts.record.get("node")
     if node is not None and node != desired.host.name:
         why = f"{facts.places.folder} holds the node {node}"
-        hint = f"crawlctl nodes remove {node} first; a host has one provisioned node"
+        hint = f"crawlctl nodes remove --on {node} first; a host has one provisioned node"
         yield Problem("look at what is there", why, hint)
 
 

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from toolkit.model.names import NodeName
+from toolkit.model.provisioning import Change, StepKind
 from toolkit.provision.facts import Manager
 
-
-class StepKind(StrEnum):
-    """What a step is about; the word that tables and JSON show."""
-
-    USER = "user"
-    FOLDER = "folder"
-    CARRY = "carry"
-    PACKAGES = "packages"
-    FILE = "file"
-    SERVICE = "service"
-    RESTART = "restart"
-    RECORD = "record"
+__all__ = ["Carried", "HostPlan", "Problem", "Step", "StepKind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +29,13 @@ class Carried:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One change of the host: what it concerns, why it is needed, and for a text file the lines that change.
+class Step(Change):
+    """A change with what does it. No secret is in `target`, `why` or `diff`.
 
-    No secret is in `target`, `why` or `diff`. `operations` is what `steps.perform` has done there; they may hold
-    secrets, so they are never shown. Doing a step twice is as good as once.
+    `operations` is what is done on the host; they may hold secrets, so they are never shown. Doing a step twice is as
+    good as once.
     """
 
-    kind: StepKind
-    target: str
-    why: str
-    diff: tuple[str, ...] = ()
     operations: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     carries: tuple[Carried, ...] = ()
     timeout_s: float = 60.0

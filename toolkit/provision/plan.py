@@ -8,7 +8,7 @@ from typing import Any
 
 from toolkit.model.nodes import IS_STARTING
 from toolkit.provision.desired import Desired, Packages, bind_of
-from toolkit.provision.facts import Facts, Manager
+from toolkit.provision.facts import EnvironmentFact, Facts, Manager
 from toolkit.provision.files import WantedFile, wanted_files
 from toolkit.provision.fitness import notes, problems
 from toolkit.provision.host_plan import Carried, HostPlan, Problem, Step, StepKind
@@ -268,25 +268,27 @@ def wanted_folders(facts: Facts) -> dict[str, tuple[int, str]]:
 def environment_why(facts: Facts, desired: Desired) -> str | None:
     """Say why the environment has to be made; `None` where it is as it shall be."""
     found, packages = facts.environment, desired.packages
-    if found is None:
-        return "there is no environment yet"
-    if not found.is_complete:
-        return "making it was cut short"
+    if found is None or not found.is_complete:
+        return "there is no environment yet" if found is None else "making it was cut short"
     if found.own_digest != packages.own_digest:
         return "crawlctl is another one"
     if packages.pins is None:
         if packages.chosen_anew:
             return "newer versions are looked for"
         return None if found.inputs == packages.inputs else "other packages are asked for"
-    wanted = versions_of(packages.pins)
+    if found.id == environment_id(packages, facts):
+        return _other_versions(found, packages.pins)
+    return _other_versions(found, packages.pins) or "its Python is another one"
+
+
+def _other_versions(found: EnvironmentFact, pins: str) -> str | None:
     other = [
-        f"{name} {found.packages.get(name, 'missing')} → {v}"
-        for name, v in wanted.items()
-        if found.packages.get(name) != v
+        f"{name} {found.packages.get(name, 'missing')} → {version}"
+        for name, version in versions_of(pins).items()
+        if found.packages.get(name) != version
     ]
-    if other:
-        return ", ".join(other[:3]) + (f" and {len(other) - 3} more" if len(other) > 3 else "")  # noqa: PLR2004 - as above
-    return None if found.id == environment_id(packages, facts) else "its Python is another one"
+    more = f" and {len(other) - 3} more" if len(other) > 3 else ""  # noqa: PLR2004 - as many as were named
+    return ", ".join(other[:3]) + more if other else None
 
 
 def installing(facts: Facts, packages: Packages) -> dict[str, Any]:

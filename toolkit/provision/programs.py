@@ -25,7 +25,7 @@ NO_PYTHON = 47
 PYTHON_OF_ANY_NAME = f"""
 if command -v "$1" >/dev/null 2>&1; then exec "$1" -I -; fi
 for python in python3 python3.13 python3.12 python3.11; do
-  if command -v $python >/dev/null 2>&1; then exec env CRAWLCTL_LACKS="$1" $python -I -; fi
+  if command -v $python >/dev/null 2>&1; then exec env LACKED_PYTHON="$1" $python -I -; fi
 done
 cat >/dev/null
 exit {NO_PYTHON}

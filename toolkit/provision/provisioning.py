@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from toolkit.model.errors import HostRefusedError
 from toolkit.model.hosts import Host
+from toolkit.model.provisioning import Provisioned
 from toolkit.provision.bundles import Bundles
 from toolkit.provision.credentials import local_password, note_provisioned, with_password
 from toolkit.provision.desired import Desired, bind_of, desired_state, redis_of, redis_places
@@ -38,20 +39,6 @@ if TYPE_CHECKING:
     from toolkit.config.inventory import Inventory
 
 CARRIED_FOLDER = "carried"
-
-
-@dataclass(frozen=True, slots=True)
-class Provisioned:
-    """What became of one host: the steps that were done, or with a dry run would be, and things to know."""
-
-    host: Host
-    steps: tuple[Step, ...]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def is_changed(self) -> bool:
-        """Anything was done."""
-        return bool(self.steps)
 
 
 class Provisioning:

@@ -70,6 +70,7 @@ class Worker:
         for batch in _batches(plan.steps):
             results = self.do(batch, record=record)
             unfit = next((each for each in results if isinstance(each, str)), unfit)
+        self.release()
         return unfit
 
     def prepare(self, plan: HostPlan) -> None:
@@ -88,7 +89,9 @@ class Worker:
             operations += step.operations
             if step.kind is StepKind.RECORD:
                 operations += self._recorded(record)
-        return self.run(operations, timeout_s=sum(step.timeout_s for step in steps))[1:]
+        results = self.run(operations, timeout_s=sum(step.timeout_s for step in steps))[1:]
+        self.is_locked = steps[-1].kind is not StepKind.RECORD
+        return results
 
     def run(self, operations: Sequence[Mapping[str, Any]], *, timeout_s: float) -> list[Any]:
         """Have operations done on the host, and return the result of each.

@@ -9,10 +9,10 @@ import re
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.model.errors import ConfigurationError, UsageError
+from toolkit.model.provisioning import Wheelhouse
 from toolkit.provision.own_wheel import NAME, make_own_wheel
 from toolkit.provision.packages import lines_of, own_requirement, run_uv, versions_of, wheels_for
 from toolkit.provision.private_files import disk_errors
@@ -25,18 +25,6 @@ _TAGS = ("manylinux_2_28_{0}", "manylinux_2_17_{0}", "manylinux2014_{0}", "linux
 _DRAWN = re.compile(r"^\s*(error|hint|×|╰─▶|warning):?\s*", re.IGNORECASE)  # noqa: RUF001 - marks that uv draws
 
 
-@dataclass(frozen=True, slots=True)
-class Filled:
-    """What is in the folder now; `fetched` counts the wheels that were not there before."""
-
-    folder: Path
-    python: str
-    platform: str
-    packages: int
-    fetched: int
-    size_bytes: int
-
-
 def fill(
     folder: Path,
     *,
@@ -44,7 +32,7 @@ def fill(
     platform: str = "linux-x86_64",
     requirements: Path | None = None,
     constraints: Path | None = None,
-) -> Filled:
+) -> Wheelhouse:
     """Fetch the wheels of crawlctl's node, of uv, and of what the spiders need, into the folder; idempotent.
 
     What is there already is not fetched again, and other wheels there stay.
@@ -76,7 +64,7 @@ def fill(
             f"{folder} still lacks {', '.join(lacking)}", hint="look into the folder, and try again"
         )
     size = sum(path.stat().st_size for path in wheels) + (folder / own.path.name).stat().st_size
-    return Filled(folder, python, platform, len(versions_of(pins)) + 1, len(missing), size)
+    return Wheelhouse(folder, python, platform, len(versions_of(pins)) + 1, len(missing), size)
 
 
 def _machine(platform: str) -> str:

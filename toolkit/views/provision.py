@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from toolkit.model.outcomes import Outcome, Outcomes
+from toolkit.model.provisioning import Change, Provisioned, Wheelhouse
 from toolkit.views.view import Styled, View, plain_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from toolkit.model.outcomes import Outcome, Outcomes
-    from toolkit.provision.host_plan import Step
-    from toolkit.provision.provisioning import Provisioned
-    from toolkit.provision.wheelhouse import Filled
 
 UNCHANGED = "nothing to change"
 
@@ -49,12 +47,12 @@ def provisioned_row(outcome: Outcome[Provisioned], *, is_dry: bool) -> dict[str,
     }
 
 
-def step_row(step: Step) -> dict[str, Any]:
+def step_row(step: Change) -> dict[str, Any]:
     """Show one step."""
     return {"kind": step.kind.value, "target": step.target, "why": step.why, "diff": list(step.diff)}
 
 
-def step_line(step: Step) -> str:
+def step_line(step: Change) -> str:
     """Show one step as a line."""
     return f"{step.kind.value:<8} {step.target}: {step.why}"
 
@@ -95,7 +93,7 @@ def _plan(outcome: Outcome[Provisioned]) -> Iterator[RenderableType]:
         yield Text(f"  note: {visible(note)}", style="yellow")
 
 
-def wheelhouse_view(filled: Filled) -> View:
+def wheelhouse_view(filled: Wheelhouse) -> View:
     """Show what a wheelhouse holds now."""
     data = {
         "folder": str(filled.folder),
