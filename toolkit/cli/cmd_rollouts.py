@@ -91,7 +91,12 @@ def undo(session: Session, rollout: IdArgument = None, steal: StealOption = Fals
     from toolkit.rollout import in_waves
 
     found, nodes = _open(session, rollout), session.nodes()
-    carry_on(session, nodes, lambda watch: in_waves.undo(nodes, session.store, found.id, steal=steal, watch=watch))
+    carry_on(
+        session,
+        nodes,
+        lambda watch: in_waves.undo(nodes, session.store, found.id, steal=steal, watch=watch),
+        is_undo=True,
+    )
 
 
 def audit(

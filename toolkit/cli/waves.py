@@ -200,8 +200,11 @@ def planned_waves(
     return {name: at for at, wave in enumerate(waves, start=1) for name in wave}
 
 
-def carry_on(session: Session, nodes: Nodes, act: Callable[[Watch], WavesResult]) -> None:
-    """Work on a rollout in waves until it is over, or is to wait; a held one asks, where somebody is there."""
+def carry_on(session: Session, nodes: Nodes, act: Callable[[Watch], WavesResult], *, is_undo: bool = False) -> None:
+    """Work on a rollout in waves until it is over, or is to wait; a held one asks, where somebody is there.
+
+    That it is undone in the end is a failure, unless that was asked for to begin with.
+    """
     from toolkit.views.rollouts import deploy_view
 
     while True:
@@ -213,7 +216,7 @@ def carry_on(session: Session, nodes: Nodes, act: Callable[[Watch], WavesResult]
             break
         act = following
     session.printer.show(deploy_view(ended.result, rollout=rollout))
-    _conclude(session, ended)
+    _conclude(session, ended, is_undo=is_undo)
 
 
 def _watched(session: Session, act: Callable[[Watch], WavesResult]) -> WavesResult:
@@ -262,7 +265,7 @@ def _ask(session: Session, nodes: Nodes, rollout: WaveRollout) -> Callable[[Watc
     return None
 
 
-def _conclude(session: Session, ended: WavesResult) -> None:
+def _conclude(session: Session, ended: WavesResult, *, is_undo: bool) -> None:
     from toolkit.cli.concluding import conclude
     from toolkit.model.errors import NodesFailedError, NodeTimeoutError, NodeUnreachableError, NothingReachableError
     from toolkit.model.rollouts import RolloutState
@@ -276,7 +279,7 @@ def _conclude(session: Session, ended: WavesResult) -> None:
     stuck = [each.node for each in result.results if each.step == "undo"]
     left = f"; it could not be taken off {', '.join(stuck[:5])}" if stuck else ""
     text = f"{rollout.project} {rollout.version} was undone: {rollout.why}{left}; the release before stays active"
-    if not stuck and not result.errors and rollout.why and rollout.why.startswith("undone by"):
+    if is_undo and not stuck:
         session.printer.say(text, style="green")
         return
     away = [error for error in result.errors if isinstance(error, (NodeUnreachableError, NodeTimeoutError))]
