@@ -47,4 +47,4 @@ class Stopping:
 
     def sooner(self, other: Stopping) -> Stopping:
         """Return the way that ends first: whoever asks again with less grace is heard, with more is not."""
-        return min(self, other, key=lambda each: each.since + each.grace_s)
+        return min(self, other, key=lambda each: each.steps()[-1][0])

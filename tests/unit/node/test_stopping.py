@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolkit.node.stopping import FORCED_GRACE_S, MIN_GRACE_S, Step, Stopping
@@ -23,6 +23,7 @@ def test_without_grace_it_is_told_at_once_but_not_with_the_same_signal() -> None
 
 
 @given(TIMES, TIMES, TIMES, TIMES)
+@example(0.0, 0.25, 0.125, 0.0)
 def test_asking_again_can_only_hurry_it(since: float, grace_s: float, later: float, other_grace_s: float) -> None:
     first, second = Stopping(since, grace_s), Stopping(since + later, other_grace_s)
     both = first.sooner(second)
