@@ -10,7 +10,7 @@ from toolkit.store.address import RedisAddress
 ACL_RULES = "~crawlctl:* &crawlctl:* +@all -@admin"
 """The rights that a Redis user needs here: crawlctl's keys, and the channel that wakes its nodes."""
 
-_RIGHTS_HINT = f"crawlctl redis users makes users with the rights that are needed; a user of your own: {ACL_RULES}"
+_RIGHTS_HINT = f"crawlctl redis users makes users that have them; one of your own needs the ACL rules {ACL_RULES}"
 _AUTH_HINT = "give user and password in the inventory's redis URL, best as {env: NAME} or {file: PATH}"
 _HOST_HINT = "check host and port in the redis URL"
 _LOG_HINT = "look at its log"

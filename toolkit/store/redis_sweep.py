@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from toolkit.store.connect import RedisDoor
+from toolkit.store.crawl_keys import CLUSTERS
 
 _KEYS_A_STEP = 500
 _PATIENCE_S = 3.0
@@ -19,5 +20,5 @@ def sweep(door: RedisDoor, keys: Sequence[str]) -> None:
 
     """
     until = time.monotonic() + _PATIENCE_S
-    while door.run("crawl_sweep", keys=keys, args=[_KEYS_A_STEP]) and time.monotonic() < until:
+    while door.run("crawl_sweep", keys=keys, args=[_KEYS_A_STEP, CLUSTERS]) and time.monotonic() < until:
         pass

@@ -1,17 +1,17 @@
 -- Drop a part of the seen sets that were cleared, so that no server stands still for a large one.
 -- KEYS: the crawl's
--- ARGV: how many keys to drop at most
+-- ARGV: how many keys to drop at most, how keys begin that no crawl has
 -- RETURNS: 1 when there is more to drop, else 0
 -- INCLUDES: crawl_rules
-local most = tonumber(ARGV[1])
+local most, theirs = tonumber(ARGV[1]), ARGV[2]
 local text = redis.call("LPOP", garbage)
 if not text then
   return 0
 end
 local of, epoch, kind, level, split, bloom, from = unpack(cjson.decode(text))
 from = from or 0
--- No crawl has such keys: somebody who may write here wants us to drop what he may not.
-if string.sub(of, 1, 10) == "crawlctl:{" then
+-- Somebody who may write here wants us to drop what he may not.
+if string.sub(of, 1, #theirs) == theirs then
   return 1
 end
 local names = {}
