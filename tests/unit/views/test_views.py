@@ -167,6 +167,7 @@ def test_a_deploy_has_just_these_fields() -> None:
             {"name": "a", "ok": True, "step": "done", "seconds": 0.5, "spiders": 2, "error": None},
             {"name": "b", "ok": False, "step": "upload", "seconds": 0.5, "spiders": None, "error": "why"},
         ],
+        "rollout": None,
     }
 
 
