@@ -70,6 +70,8 @@ def test_redis_tells_a_process_from_where_it_comes(desk: QueueDesk) -> None:
     asked = desk.redis.info("commandstats")["cmdstat_client|info"]["calls"]
     assert desk.nodes.whereabouts() == seen
     assert desk.redis.info("commandstats")["cmdstat_client|info"]["calls"] == asked
+    assert desk.nodes.whereabouts(anew=True) == seen
+    asked += 1
     desk.nodes.look_anew()
     assert desk.nodes.whereabouts() == seen
     assert desk.redis.info("commandstats")["cmdstat_client|info"]["calls"] == asked + 1

@@ -88,12 +88,13 @@ class Redialler:
             if (wait_s := self._too_soon_s()) > 0:
                 return Redialled(why=f"it may do so again in {wait_s:.0f} s", again_s=wait_s)
             share = settings.redial_share / 100 if share is None else share
+            old = shared.nodes.whereabouts().outside
             place = shared.redials.begin(
                 settings.name, share=share, term_s=settings.redial_timeout_s + settings.lease_s
             )
             if not place.is_ours:
                 return Redialled(why=f"{place.taken} of {place.places} that may are at it", again_s=BUSY_S)
-            return self._redial(shared)
+            return self._redial(shared, old)
         finally:
             self._lock.release()
 
@@ -102,10 +103,9 @@ class Redialler:
             return 0.0
         return self._last_at + self._member.settings.redial_min_interval_s - time.monotonic()
 
-    def _redial(self, shared: Shared) -> Redialled:
+    def _redial(self, shared: Shared, old: str | None) -> Redialled:
         member, began = self._member, time.monotonic()
         deadline = began + member.settings.redial_timeout_s
-        old = shared.nodes.whereabouts().outside
         member.redials = REDIALS
         member.wake()
         _log.info("Getting another address than {old}", old=old)
@@ -130,9 +130,7 @@ def _seen_anew(shared: Shared, old: str | None, *, deadline: float) -> tuple[str
     while True:
         now = time.monotonic()
         try:
-            # Of the old connections none is worth waiting for: under another address they are dead.
-            shared.nodes.look_anew()
-            new = shared.nodes.whereabouts().outside
+            new = shared.nodes.whereabouts(anew=True).outside
         except StoreUnreachableError as error:
             if now > deadline:
                 return None, f"Redis is not reached since: {error.message}"
@@ -141,6 +139,8 @@ def _seen_anew(shared: Shared, old: str | None, *, deadline: float) -> tuple[str
             if new is None:
                 return None, "Redis does not tell from where it sees it"
             if new != old:
+                # Of the old connections none is worth waiting for: under another address they are dead.
+                shared.nodes.look_anew()
                 return new, None
             if now > deadline or now > settled_at + SETTLE_S:
                 return new, "its address is the same as before"

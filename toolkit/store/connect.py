@@ -150,11 +150,17 @@ class RedisDoor:
             finally:
                 messages.close()
 
-    def whereabouts(self) -> Whereabouts:
-        """Return our own end of the connection; Redis is asked (CLIENT INFO) only when one is new."""
+    def whereabouts(self, *, anew: bool = False) -> Whereabouts:
+        """Return our own end of the connection; Redis is asked (CLIENT INFO) only when one is new.
+
+        `anew` asks on a connection made for that, whatever became of the others.
+        """
+        if anew:
+            with contextlib.closing(_client(self.address)) as client:
+                return Whereabouts(_local_end(self.address), self._seen_from(client))
         count = self._connections
         if self._seen is None or self._seen[0] != count:
-            outside = self._seen_from()
+            outside = self._seen_from(self._client)
             self._seen = (self._connections, Whereabouts(_local_end(self.address), outside))
         return self._seen[1]
 
@@ -164,10 +170,10 @@ class RedisDoor:
             client.connection_pool.disconnect()
         self._seen = None
 
-    def _seen_from(self) -> str | None:
+    def _seen_from(self, client: redis.Redis) -> str | None:
         with self._translated():
             try:
-                told = str(self._client.execute_command("CLIENT", "INFO"))  # type: ignore[no-untyped-call]
+                told = str(client.execute_command("CLIENT", "INFO"))  # type: ignore[no-untyped-call]
             except ResponseError:
                 return None  # Its user may not ask, or it is older than Redis 6.2.
         found = re.search(r"(?:^| )addr=(\S+):\d+", told)

@@ -161,8 +161,8 @@ class NodeRegistry(Protocol):
 
         """
 
-    def whereabouts(self) -> Whereabouts:
-        """Return this process' own end of its connection; Redis is asked only when a connection is new."""
+    def whereabouts(self, *, anew: bool = False) -> Whereabouts:
+        """Return this process' own end of its connection; Redis is asked only when a connection is new, or `anew`."""
 
     def look_anew(self) -> None:
         """Make new connections from here on, as after a change of address; calls under way end with an error."""

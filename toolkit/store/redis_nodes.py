@@ -63,9 +63,9 @@ class RedisNodes:
             },
         )
 
-    def whereabouts(self) -> Whereabouts:
+    def whereabouts(self, *, anew: bool = False) -> Whereabouts:
         """See `NodeRegistry.whereabouts`."""
-        return self._door.whereabouts()
+        return self._door.whereabouts(anew=anew)
 
     def look_anew(self) -> None:
         """See `NodeRegistry.look_anew`."""

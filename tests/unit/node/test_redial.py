@@ -48,7 +48,8 @@ class Desk:
 
         self.redialler = Redialler(cast("Any", self.member), run=run)
 
-    def _whereabouts(self) -> Whereabouts:
+    def _whereabouts(self, *, anew: bool = False) -> Whereabouts:
+        del anew
         outside = self.outsides.pop(0) if len(self.outsides) > 1 else self.outsides[0]
         if outside is None:
             raise StoreUnreachableError("away")
