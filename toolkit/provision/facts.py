@@ -78,12 +78,16 @@ class ServiceFact:
 
 @dataclass(frozen=True, slots=True)
 class LockFact:
-    """Who provisions the host now, or did when something cut them short; `age_s` is since their last sign of life."""
+    """Who provisions the host now, or did when something cut them short; `age_s` is since their last sign of life.
+
+    `is_abandoned` says that it was a process of this machine which is no more.
+    """
 
     who: str
     token: str
     age_s: float
     is_of_this_boot: bool = True
+    is_abandoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +97,8 @@ class Facts:
     `is_root` says that steps can be done as root, `user` who we log in as. `files` are the node's own small files and
     its unit, by absolute path. `redis` maps each asked `host:port` to why it cannot be reached, `None` where it can.
     `bind_error` is why the node could not listen where it is to, `port_holder` the process that has its port, if that
-    is not the node. `sudo_error` is why there is no root, where it was asked for. `lacks_python` is the Python that was
-    asked for, where another one had to answer.
+    is not the node. `sudo_error` is why there is no root, where it was asked for. Services of a user that `lingers`
+    run without a login. `lacks_python` is the Python that was asked for, where another one had to answer.
     """
 
     host: NodeName
@@ -115,6 +119,7 @@ class Facts:
     has_systemd: bool = True
     has_user_manager: bool = False
     lingers: bool = False
+    can_linger: bool = False
     has_cron: bool = False
     crontab: str = ""
     is_writable: bool = True
@@ -218,7 +223,17 @@ def _read(host: Host, said: Mapping[str, Any], *, sudo_error: str | None, betwee
 
 _PLAIN = (
     *("user", "is_root", "service_user", "has_service_user", "python_error", "system", "machine", "has_systemd"),
-    *("has_user_manager", "lingers", "has_cron", "crontab", "is_writable", "disk_free_mb", "memory_mb", "processors"),
+    *(
+        "has_user_manager",
+        "lingers",
+        "can_linger",
+        "has_cron",
+        "crontab",
+        "is_writable",
+        "disk_free_mb",
+        "memory_mb",
+        "processors",
+    ),
     *("uv", "bind_error", "port_holder", "is_restart_due"),
 )
 

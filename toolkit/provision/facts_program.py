@@ -55,6 +55,7 @@ def look(wishes: "dict[str, object]") -> "dict[str, object]":
         "has_systemd": os.path.isdir("/run/systemd/system"),
         "has_user_manager": has_user_manager(),
         "lingers": os.path.exists("/var/lib/systemd/linger/" + login.pw_name),
+        "can_linger": can_linger(),
         "has_cron": shutil.which("crontab") is not None,
         "crontab": crontab(service_user, is_root),
         "is_writable": is_root or os.access(existing(folder), os.W_OK | os.X_OK),
@@ -121,6 +122,12 @@ def has_user_manager() -> bool:
     if not os.path.exists(os.path.join(runtime()["XDG_RUNTIME_DIR"], "systemd", "private")):
         return False
     return said(["systemctl", "--user", "show-environment"], runtime())[0] == 0
+
+
+def can_linger() -> bool:
+    """Tell whether this user may let its own services run without a login; without polkit only root may."""
+    action = ["--action-id", "org.freedesktop.login1.set-self-linger", "--process", str(os.getpid())]
+    return shutil.which("pkcheck") is not None and said(["pkcheck", *action])[0] == 0
 
 
 def system_service(wishes: "dict[str, object]") -> "dict[str, object] | None":

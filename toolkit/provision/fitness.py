@@ -37,7 +37,7 @@ def problems(facts: Facts, desired: Desired, manager: Manager, *, needs_room: bo
 def is_stale(facts: Facts) -> bool:
     """Tell whether the host's lock is one that nobody holds any more."""
     lock = facts.lock
-    return lock is not None and (not lock.is_of_this_boot or lock.age_s > STALE_S)
+    return lock is not None and (not lock.is_of_this_boot or lock.is_abandoned or lock.age_s > STALE_S)
 
 
 def notes(facts: Facts, desired: Desired, manager: Manager) -> tuple[str, ...]:

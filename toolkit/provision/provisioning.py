@@ -5,6 +5,7 @@ Hosts are independent of one another, except that the first of a kind chooses th
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -98,6 +99,8 @@ class Provisioning:
         say("looking")
         desired = self.desired(remote.host)
         facts = gather(remote, bind=bind_of(desired.host), redis=redis_places(desired))
+        if facts.lock is not None and is_gone(facts.lock.who, self._who):
+            facts = replace(facts, lock=replace(facts.lock, is_abandoned=True))
         desired = self._pinned(facts, desired)
         return facts, desired, plan(facts, desired)
 
@@ -242,6 +245,20 @@ class _Choosing:
 def drift(facts: Facts, desired: Desired) -> tuple[Step, ...]:
     """Return how a host differs from what it shall be: the steps that would mend it. Pure."""
     return plan(facts, desired).steps
+
+
+def is_gone(who: str, us: str) -> bool:
+    """Tell whether somebody, as `operator()` names them, is a process of our own machine that has ended."""
+    place, _, pid = who.rpartition(":")
+    if place != us.rpartition(":")[0] or who == us or not pid.isdecimal():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        return False
+    return False
 
 
 def _is_fit(facts: Facts) -> bool:

@@ -42,6 +42,7 @@ _HINTS = (
     (_NO_PACKAGE, "crawlctl nodes wheelhouse fetches what fits; see crawlctl docs no-internet"),
     (("No space left", "Disk quota"), "free some space there, then provision it again"),
     (("provisions this host now",), "wait until that has ended, then provision it again"),
+    (("Could not enable linger",), "have root run there: loginctl enable-linger; or provision.service: supervisor"),
     (("it does not answer",), "crawlctl nodes logs shows more"),
 )
 

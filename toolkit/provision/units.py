@@ -48,6 +48,8 @@ RestrictRealtime=yes
 RestrictSUIDSGID=yes
 LockPersonality=yes
 """
+# systemd takes the way to more rights from a service with any other of these, and dialling is done by root: sudo, pppd.
+_HARDENING_OF_DIALLERS = "ProtectControlGroups=yes\n"
 _LAUNCHER = """\
 #!/bin/sh
 # The Python of the node's present environment, by its real path: what runs keeps its packages over an upgrade.
@@ -61,7 +63,9 @@ def manager_for(host: Host, facts: Facts) -> Manager:
         return host.provision.service
     if facts.has_systemd and facts.is_root:
         return "system"
-    return "user" if facts.has_user_manager and not facts.is_root else "supervisor"
+    # Without lingering, a user's services end with the last login.
+    stays = facts.has_user_manager and (facts.lingers or facts.can_linger)
+    return "user" if stays and not facts.is_root else "supervisor"
 
 
 def unit_text(desired: Desired, facts: Facts, manager: Manager) -> str:
@@ -77,9 +81,13 @@ def unit_text(desired: Desired, facts: Facts, manager: Manager) -> str:
         killing=_KILLS_ALL if desired.is_stock else _KILLS_ALONE,
         open_files=desired.host.provision.open_files,
         limits=f"MemoryMax={memory_mb}M\n" if memory_mb else "",
-        hardening=_HARDENING if is_system else "",
+        hardening=_hardening(desired.host) if is_system else "",
         target="multi-user.target" if is_system else "default.target",
     )
+
+
+def _hardening(host: Host) -> str:
+    return _HARDENING_OF_DIALLERS if host.node.get("redial_command") else _HARDENING
 
 
 def launcher_text(places: Places) -> str:

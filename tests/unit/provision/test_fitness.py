@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from toolkit.model.hosts import Secret
 from toolkit.provision.facts import LockFact, PythonFact, ServiceFact
 from toolkit.provision.node_security import NodeSecurity
 from toolkit.provision.plan import plan
+from toolkit.provision.provisioning import is_gone
 
 OLD = PythonFact("/usr/bin/python3", (3, 9, 2))
 SYSTEM = {"service": "system"}
@@ -73,7 +76,14 @@ def test_newer_python_that_the_host_has_is_named() -> None:
     assert problems[0].hint == "it also has /usr/bin/python3.12: provision.python: /usr/bin/python3.12"
 
 
-@pytest.mark.parametrize("lock", [LockFact("ann@pc", "t", 901.0), LockFact("ann@pc", "t", 5.0, is_of_this_boot=False)])
+@pytest.mark.parametrize(
+    "lock",
+    [
+        LockFact("ann@pc", "t", 901.0),
+        LockFact("ann@pc", "t", 5.0, is_of_this_boot=False),
+        LockFact("ann@pc", "t", 5.0, is_abandoned=True),
+    ],
+)
 def test_lock_of_one_who_was_cut_short_is_taken_over_and_said(lock: LockFact) -> None:
     found = plan(bare_facts(lock=lock), wanted())
 
@@ -111,3 +121,13 @@ def test_inventory_that_asks_for_what_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(ConfigurationError, match=why):
         wanted(host, provision, redis=redis, security=NodeSecurity())
+
+
+def test_only_an_ended_process_of_our_own_machine_is_known_to_be_gone() -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+
+    assert is_gone(f"ann@pc:{ended.pid}", "ann@pc:1")
+    assert not is_gone(f"ann@pc:{os.getpid()}", "ann@pc:1")
+    assert not is_gone(f"ann@laptop:{ended.pid}", "ann@pc:1")
+    assert not is_gone("somebody", "ann@pc:1")

@@ -27,7 +27,7 @@ OWN_RIGHTS: dict[str, Any] = {
 HOSTS = {
     "system": (bare_facts(), wanted()),
     "stock": (bare_facts(redis={}), wanted(redis=None)),
-    "user": (bare_facts(**OWN_RIGHTS, has_user_manager=True), wanted()),
+    "user": (bare_facts(**OWN_RIGHTS, has_user_manager=True, can_linger=True), wanted()),
     "supervisor": (bare_facts(has_systemd=False), wanted()),
     "without cron": (bare_facts(**OWN_RIGHTS, has_cron=False), wanted()),
     "secured": (
