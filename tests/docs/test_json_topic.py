@@ -55,6 +55,7 @@ from toolkit.model.rollouts import (
     WaveRollout,
     WaveState,
 )
+from toolkit.model.rolls import Rolled
 from toolkit.model.servers import LocalProcess
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
 from toolkit.store.acl import users_of
@@ -78,6 +79,7 @@ from toolkit.views.local import checked_view, hosts_view, servers_view
 from toolkit.views.nodes import drained_view, names_view, node_view, nodes_view
 from toolkit.views.provision import provisioned_view, wheelhouse_view
 from toolkit.views.redial import redials_view
+from toolkit.views.rolling import rolled_view
 from toolkit.views.rollouts import deploy_view, history_view, plan_view, prune_view, releases_view
 from toolkit.views.security import key_row, key_view, keys_view, signed_view, users_view
 from toolkit.views.status import status_view
@@ -145,6 +147,7 @@ CONTRACT: Mapping[str, Any] = {
     "crawlctl nodes list": nodes_view([NODE_ROW]).data,
     "crawlctl nodes show": node_view(NODE_ROW).data,
     "crawlctl nodes drain": drained_view([Drained(NODE, 2)]).data,
+    "crawlctl nodes restart": rolled_view([Rolled(NODE, "done", 4.3, "started anew")]).data,
     "crawlctl nodes redial": redials_view([RedialRow(NODE, "203.0.113.7", "203.0.113.94", 12.4)]).data,
     "crawlctl nodes exec": executed_view(Outcomes((Outcome(NODE, Executed(0, "Linux\n")),))).data,
     "crawlctl nodes provision": provisioned_view(Outcomes((Outcome(NODE, PROVISIONED),))).data,

@@ -72,7 +72,7 @@ def show(
 
 def trust(
     session: Session,
-    key: Annotated[str, typer.Argument(metavar="FILE|KEY", help="A file with public keys, or one such line.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A file with public keys, or one such line.")],
 ) -> None:
     """Add public keys to those that nodes trust once they are provisioned again."""
     from toolkit.views.security import keys_view
