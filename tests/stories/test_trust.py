@@ -264,6 +264,9 @@ def test_the_operator_alone_cannot_make_users(stage: Stage) -> None:
 
 def test_a_key_that_was_revoked_takes_its_releases_off_the_nodes(stage: Stage) -> None:
     stage.node.restart()
+    (key,) = stage.desk.json("keys")
+    assert (key["name"], key["state"], key["own"]) == ("ann@desk", "trusted", True)
+    assert [row["signed_by"] for row in stage.desk.json("keys", "sign", "-p", "market")] == [[key["id"]]]
     stage.desk.run("keys", "revoke", "ann@desk")
     stage.give_keys_to_node()
     stage.project.joinpath("market", "more.py").write_text("# another release\n")
