@@ -35,7 +35,7 @@ class LabOperator:
         self.inventory = folder / "inventory.yaml"
         self._env = {"HOME": str(folder / "home"), **(env or {})}
         ssh = folder / "home" / ".ssh"
-        ssh.mkdir(parents=True, mode=0o700)
+        ssh.mkdir(parents=True, mode=0o700, exist_ok=True)
         shutil.copy(lab.key, ssh / "id_ed25519")
         self.knows_hosts()
 
