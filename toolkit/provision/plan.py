@@ -338,7 +338,8 @@ def recorded(facts: Facts, desired: Desired, manager: Manager) -> dict[str, obje
         "environment": environment_id(packages, facts) if packages.pins is not None else None,
         "offline": is_offline(packages, facts.record),
         "service": manager,
-        "files": {wanted.path: wanted.digest for wanted in wanted_files(desired, facts, manager)},
+        # No digests: anybody there may read this, and a weak password could be guessed by that of its file.
+        "files": [wanted.path for wanted in wanted_files(desired, facts, manager)],
     }
 
 

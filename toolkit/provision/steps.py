@@ -82,7 +82,10 @@ class Worker:
         """Do some steps over one connection, and return what their operations did."""
         if not steps:
             return []
-        self.say(_WORDS[steps[-1 if steps[-1].kind is not StepKind.RECORD else max(0, len(steps) - 2)].kind])
+        doing = _WORDS[
+            next((step.kind for step in reversed(steps) if step.kind is not StepKind.RECORD), StepKind.RECORD)
+        ]
+        self.say(doing)
         operations = [self._lock()]
         for step in steps:
             if step.carries:
@@ -90,18 +93,18 @@ class Worker:
             operations += step.operations
             if step.kind is StepKind.RECORD:
                 operations += self._recorded(record)
-        results = self.run(operations, timeout_s=sum(step.timeout_s for step in steps))[1:]
+        results = self.run(operations, doing=doing, timeout_s=sum(step.timeout_s for step in steps))[1:]
         self.is_locked = steps[-1].kind is not StepKind.RECORD
         return results
 
-    def run(self, operations: Sequence[Mapping[str, Any]], *, timeout_s: float) -> list[Any]:
-        """Have operations done on the host, and return the result of each.
+    def run(self, operations: Sequence[Mapping[str, Any]], *, timeout_s: float, doing: str | None = None) -> list[Any]:
+        """Have operations done on the host, and return the result of each; `doing` is what they are together.
 
         Raises:
             HostRefusedError: one failed; it says which, and why.
 
         """
-        doing = str(operations[-1]["doing"])
+        doing = doing or str(operations[-1]["doing"])
         python = self.facts.python.path if self.facts.python else "python3"
         program = programs.composed(programs.STEPS, {"operations": list(operations)})
         ran = self.remote.run(
