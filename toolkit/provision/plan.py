@@ -205,14 +205,19 @@ class _Maker:
         settled = {"do": "remove", "path": self._places.restart_due, "doing": "note that the node is as it shall be"}
         spiders = "running spiders end" if self._desired.is_stock else "running spiders go on"
         why = f"its files were changed; {spiders}" if is_active else "does not run"
-        verb: Verb = "restart" if is_active else "start"
         yield Step(
             StepKind.RESTART,
             UNIT,
             why,
-            operations=(self._verb(verb), answering, settled),
+            operations=(*self._begun_anew(is_active=is_active), answering, settled),
             timeout_s=ANSWER_WITHIN_S * 2,
         )
+
+    def _begun_anew(self, *, is_active: bool) -> list[Mapping[str, Any]]:
+        if not is_active:
+            return [self._verb("start")]
+        # The keeper restarts in the background, and the old node would answer meanwhile; its own packages are old too.
+        return [self._verb("stop"), self._verb("start")] if self._manager == "supervisor" else [self._verb("restart")]
 
     def _record(self, *, has_others: bool) -> Iterator[Step]:
         noted = recorded(self._facts, self._desired, self._manager)
