@@ -16,7 +16,7 @@ from support.market import Market
 from support.shop_site import SHOP_PROJECT, ShopSite
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 HOSTS = ["h1", "h2", "h3", "h4"]
 

@@ -14,7 +14,7 @@ from support.market import Market
 from support.shop_site import SHOP_PROJECT, ShopSite
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 NODE = 6800
 PAGE_MS = 150

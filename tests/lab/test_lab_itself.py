@@ -11,6 +11,8 @@ from support.lab.system import started_at
 from support.lab.wishes import HostWish
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.timeout(300)  # The first lab of a machine builds the base.
+
 SSH = 22
 
 

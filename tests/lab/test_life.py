@@ -12,7 +12,7 @@ from support.lab.wishes import HostWish
 from support.market import Market
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 WITH_SYSTEMD, WITHOUT = "h1", "h2"
 HOSTS = [WITH_SYSTEMD, WITHOUT]
@@ -95,7 +95,7 @@ def test_an_upgrade_without_anything_newer_starts_nothing_anew(operator: LabOper
 
 
 def test_a_removed_node_leaves_nothing_behind(operator: LabOperator, lab: Lab) -> None:
-    assert rolled(operator, "remove") == dict.fromkeys(HOSTS, "done")
+    assert rolled(operator, "remove", "--on", "all") == dict.fromkeys(HOSTS, "done")
     for name in HOSTS:
         assert (
             lab.execute(name, "sh", "-c", "ls -d /opt/crawlctl 2>&1; crontab -l -u crawlctl 2>&1", check=False).count(
@@ -110,5 +110,7 @@ def test_a_removed_node_leaves_nothing_behind(operator: LabOperator, lab: Lab) -
     assert {row["node"]: row["kind"] for row in nodes} == dict.fromkeys(HOSTS, "stock"), (
         "the cluster has forgotten them"
     )
+    listed = operator.expects("inventory", "list", "--output", "json").json()
+    assert [host["password"] for host in listed] == [None, None], "the generated password is theirs no more"
     told = operator.expects("nodes", "restart", "--yes", exit_code=4)
     assert "it was not provisioned" in told.out + told.err

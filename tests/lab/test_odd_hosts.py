@@ -11,7 +11,7 @@ from support.lab.operating import LabOperator
 from support.lab.wishes import HostWish, several
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 NODE = 6800
 GOOD = 37
