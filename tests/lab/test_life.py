@@ -107,7 +107,7 @@ def test_a_removed_node_leaves_nothing_behind(operator: LabOperator, lab: Lab) -
         assert "scrapyd" not in lab.execute(name, "ps", "-eo", "args")
     assert "crawlctl-node" not in lab.execute(WITH_SYSTEMD, "systemctl", "list-unit-files")
     nodes = operator.expects("nodes", "--output", "json").json()
-    assert {row["node"]: row["kind"] for row in nodes} == dict.fromkeys(HOSTS, "stock"), (
+    assert {row["name"]: row["kind"] for row in nodes} == dict.fromkeys(HOSTS, "stock"), (
         "the cluster has forgotten them"
     )
     listed = operator.expects("inventory", "list", "--output", "json").json()

@@ -137,7 +137,15 @@ def remove(
     from toolkit.provision.rolling import Care
 
     care = Care(drain_s=seconds(drain_timeout), is_forced=force, ends_up=False, forgets=True)
-    _roll(session, on, "remove", remove_with(keeps_files=keep_files), care=care, batch=batch, yes=yes)
+    _roll(
+        session,
+        on,
+        "remove",
+        remove_with(session.state_folder, keeps_files=keep_files),
+        care=care,
+        batch=batch,
+        yes=yes,
+    )
 
 
 def _roll(

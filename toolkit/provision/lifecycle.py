@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from toolkit.model.errors import HostRefusedError
 from toolkit.model.hosts import Host
+from toolkit.provision.credentials import forget_provisioned
 from toolkit.provision.desired import bind_of
 from toolkit.provision.facts import Facts, Manager, gather
 from toolkit.provision.host_plan import StepKind
@@ -94,8 +96,11 @@ def upgrade_by(provisioning: Provisioning) -> HostChange:
     return upgrade
 
 
-def remove_with(*, keeps_files: bool) -> HostChange:
-    """Return what takes the node off its host: service, environment, and unless they are kept, its files."""
+def remove_with(state_folder: Path, *, keeps_files: bool) -> HostChange:
+    """Return what takes the node off its host: service, environment, and unless they are kept, its files.
+
+    The generated password is not sent there any more.
+    """
 
     def remove(remote: Remote) -> Changed:
         there = _look(remote)
@@ -109,6 +114,7 @@ def remove_with(*, keeps_files: bool) -> HostChange:
         words = ["rm", "-rf", "--", *ours, *node, *noted]
         remote.check(words, doing="remove files", as_root=there.is_root, timeout_s=REMOVE_TIMEOUT_S)
         is_empty = remote.run(["rmdir", places.folder], doing=f"remove {places.folder}", as_root=there.is_root).ok
+        forget_provisioned(state_folder, remote.host.name)
         kept = places.node if keeps_files else places.folder
         return Changed("removed" if is_empty else f"removed; {kept} stays, with what is in it")
 
