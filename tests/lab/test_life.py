@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from support.lab.lab import BringUp, Lab
 from support.lab.operating import LabOperator
 from support.lab.wishes import HostWish
 from support.market import Market
+from support.package_index import PackageIndex
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(300)
@@ -24,12 +26,35 @@ def lab(bring_up: BringUp, redis_host: HostWish) -> Lab:
 
 
 @pytest.fixture(scope="module")
-def operator(lab: Lab, wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory) -> LabOperator:
+def index(lab: Lab, wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PackageIndex]:
+    """Give the hosts a package index on their own network."""
+    with lab.inside():
+        index = PackageIndex(wheelhouse, tmp_path_factory.mktemp("index"), address=lab.address("ops"))
+        index.__enter__()
+    try:
+        yield index
+    finally:
+        index.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="module")
+def operator(lab: Lab, index: PackageIndex, tmp_path_factory: pytest.TempPathFactory) -> LabOperator:
     operator = LabOperator(lab, tmp_path_factory.mktemp("operator"))
-    operator.has_inventory(everywhere={"provision.wheelhouse": str(wheelhouse), "node.lease_s": 6})
+    operator.has_inventory(everywhere={"provision.index": index.url, "node.lease_s": 6})
     operator.expects("nodes", "provision", "--yes")
     operator.expects("deploy", str(Market(tmp_path_factory.mktemp("market"))))
     return operator
+
+
+def test_packages_come_from_the_index_in_the_same_versions(
+    operator: LabOperator, index: PackageIndex, lab: Lab
+) -> None:
+    del operator
+    assert any("scrapyd-" in path for path in index.asked)
+    listed = [
+        sorted(lab.execute(name, "ls", "/opt/crawlctl/env/lib/python3.11/site-packages").split()) for name in HOSTS
+    ]
+    assert listed[0] == listed[1]
 
 
 def node(operator: LabOperator, name: str) -> dict[str, Any]:

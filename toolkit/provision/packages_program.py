@@ -9,7 +9,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from toolkit.provision.on_host import names
+from toolkit.provision.on_host import names, plain
 from toolkit.provision.on_host_acting import Operation, OperationError, as_user, drop, put, run
 
 
@@ -31,11 +31,15 @@ def resolve(wanted: Operation) -> str:
     """Return exact versions of all that is required, one a line."""
     with tempfile.TemporaryDirectory(prefix="crawlctl-") as place:
         os.chmod(place, 0o755)  # noqa: S103, PTH101 - the service user reads there; nothing in it is secret
-        required, limits, chosen = Path(place, "in.txt"), Path(place, "limits.txt"), Path(place, "pins.txt")
+        # uv puts its answer in place with another file's name, so it must be able to write in that folder.
+        answers = Path(place, "chosen")
+        answers.mkdir(mode=0o700)
+        required, limits, chosen = Path(place, "in.txt"), Path(place, "limits.txt"), answers / "pins.txt"
         required.write_text(wanted["requirements"], encoding="utf-8")
         limits.write_text(wanted["constraints"], encoding="utf-8")
         chosen.write_text(wanted["preferences"], encoding="utf-8")
         if os.geteuid() == 0:
+            shutil.chown(answers, wanted["owner"])
             shutil.chown(chosen, wanted["owner"])
         words = [
             wanted["uv"],
@@ -50,7 +54,11 @@ def resolve(wanted: Operation) -> str:
         words += ["--quiet", "--no-header", "--no-annotate", "--no-emit-package", "crawlctl"]
         words += ["--python", wanted["python"], *sources(wanted)]
         run(words, owner=wanted["owner"], environ=of_uv(wanted), within_s=wanted["timeout_s"])
-        return chosen.read_text(encoding="utf-8")
+        # Never through a link: that folder is the service user's, and we may be root.
+        answer = plain(str(chosen))
+        if answer is None:
+            raise OperationError("uv has left no readable answer")
+        return answer.decode("utf-8")
 
 
 def environment(wanted: Operation) -> None:
