@@ -6,12 +6,13 @@ An entry is written once, after the command's work. One that cannot be written i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from toolkit.cli.audit_note import AuditNote, Told
 from toolkit.cli.errors import ExitCode, described
 from toolkit.model.errors import CrawlctlError, StoreUnreachableError, UsageError
 
@@ -20,39 +21,9 @@ if TYPE_CHECKING:
 
 DONE, FAILED, REFUSED, INTERRUPTED = "done", "failed", "refused", "interrupted"
 MAX_TEXT_CHARS = 300
-MAX_NODES = 1000
 
 _RESULTS: Mapping[int, str] = {ExitCode.OK: DONE, ExitCode.REFUSED: REFUSED, ExitCode.INTERRUPTED: INTERRUPTED}
 _USERINFO = re.compile(r"://\S*@")
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What a command said of itself: what it is done to, on which nodes, and one line more."""
-
-    subject: str = ""
-    nodes: tuple[str, ...] = ()
-    detail: str | None = None
-
-
-@dataclass(slots=True)
-class AuditNote:
-    """One command's entry while it is not written yet; without anything `told` it may not have come to its work."""
-
-    action: str
-    told: Told | None = None
-    error: CrawlctlError | None = None
-    is_unwanted: bool = False
-
-    def tell(self, *, subject: str | None, nodes: Iterable[str] | None, detail: str | None) -> None:
-        """Keep what was said; what is not said again stays."""
-        told = self.told or Told()
-        self.told = replace(
-            told,
-            subject=told.subject if subject is None else subject,
-            nodes=told.nodes if nodes is None else tuple(nodes)[:MAX_NODES],
-            detail=told.detail if detail is None else detail,
-        )
 
 
 @contextmanager

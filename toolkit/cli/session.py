@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolkit.cli.auditing import AuditNote
+from toolkit.cli.audit_note import AuditNote
 from toolkit.cli.errors import INTERRUPTED, ExitCode, described
 from toolkit.cli.printer import Output, Printer
 from toolkit.model.errors import ConfigurationError, CrawlctlError, InventoryMissingError, ProjectError
