@@ -87,7 +87,7 @@ def resume(
 
 
 def undo(session: Session, rollout: IdArgument = None, steal: StealOption = False) -> None:
-    """Take a rollout that is held or was left back from every node; the release before stays active."""
+    """Take a rollout that is held or was left back from every node; the active release is as it was."""
     from toolkit.rollout import in_waves
 
     found, nodes = _open(session, rollout), session.nodes()

@@ -278,7 +278,7 @@ def _conclude(session: Session, ended: WavesResult, *, is_undo: bool) -> None:
         raise session.failed(NodesFailedError(_standing(rollout), hint=f"{_commands(rollout)} takes it back"))
     stuck = [each.node for each in result.results if each.step == "undo"]
     left = f"; it could not be taken off {', '.join(stuck[:5])}" if stuck else ""
-    text = f"{rollout.project} {rollout.version} was undone: {rollout.why}{left}; the release before stays active"
+    text = f"{rollout.project} {rollout.version} was undone: {rollout.why}{left}; the active release is as it was"
     if is_undo and not stuck:
         session.printer.say(text, style="green")
         return

@@ -6,9 +6,8 @@ Hosts are independent of one another, except that the first of a kind chooses th
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from toolkit.model.errors import HostRefusedError
 from toolkit.model.hosts import Host
 from toolkit.model.provisioning import Provisioned
 from toolkit.provision.bundles import Bundles
+from toolkit.provision.choosing import Choosing
 from toolkit.provision.credentials import local_password, note_provisioned, with_password
 from toolkit.provision.desired import Desired, bind_of, desired_state, redis_of, redis_places
 from toolkit.provision.facts import Facts, gather
@@ -68,7 +68,7 @@ class Provisioning:
         self._own: OwnWheel = make_own_wheel(state_folder / CARRIED_FOLDER)
         self._bundles = Bundles(scratch, kept=state_folder / CARRIED_FOLDER)
         self._pins = PinsFolder(state_folder)
-        self._choosing = _Choosing()
+        self._choosing = Choosing()
 
     def with_credentials(self, host: Host) -> Host:
         """Return the host with the credentials that its node has or gets."""
@@ -194,12 +194,18 @@ class Provisioning:
         packages, facts = desired.packages, worker.facts
         kind = kind_of(facts)
         worker.say("waiting for the choice of versions")
-        with self._choosing.of(kind, packages.inputs):
-            pins = self._known(facts, desired, kind)
-            if pins is None:
-                worker.say("choosing versions")
-                pins = str(worker.run([self._choice(facts, desired, kind)], timeout_s=RESOLVE_WITHIN_S)[0])
-                self._keep(kind, packages.inputs, pins)
+
+        def choose() -> str:
+            worker.say("choosing versions")
+            return str(worker.run([self._choice(facts, desired, kind)], timeout_s=RESOLVE_WITHIN_S)[0])
+
+        pins = self._choosing.once(
+            kind,
+            packages.inputs,
+            known=lambda: self._known(facts, desired, kind),
+            choose=choose,
+            keep=lambda pins: self._keep(kind, packages.inputs, pins),
+        )
         return replace(desired, packages=replace(packages, pins=pins))
 
     def _keep(self, kind: str, inputs: str, pins: str) -> None:
@@ -221,25 +227,6 @@ class Provisioning:
 
 
 _PREPARING = frozenset({StepKind.USER, StepKind.FOLDER, StepKind.CARRY})
-
-
-@dataclass
-class _Choosing:
-    """Lets one host of a kind choose versions, while the others of that kind wait."""
-
-    _locks: dict[tuple[str, str], threading.Lock] = field(default_factory=dict)
-    _done: set[tuple[str, str]] = field(default_factory=set)
-    _own: threading.Lock = field(default_factory=threading.Lock)
-
-    def of(self, kind: str, inputs: str) -> threading.Lock:
-        with self._own:
-            return self._locks.setdefault((kind, inputs), threading.Lock())
-
-    def done(self, kind: str, inputs: str) -> None:
-        self._done.add((kind, inputs))
-
-    def is_done(self, kind: str, inputs: str) -> bool:
-        return (kind, inputs) in self._done
 
 
 def drift(facts: Facts, desired: Desired) -> tuple[Step, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ _WORDS = {
     StepKind.RESTART: "waiting for the node",
     StepKind.RECORD: "noting what was done",
 }
+_NOT_FETCHED = re.compile(r"Failed to fetch: `?(?P<url>[^\s`]+)`?.* cause: (?P<last>.+)", re.IGNORECASE | re.DOTALL)
 _NO_INDEX = ("Failed to fetch", "error sending request", "dns error", "tcp connect error", "Connection refused")
 _NO_PACKAGE = ("No solution found", "not found in", "no wheels with a matching", "There is no version")
 _HINTS = (
@@ -114,7 +116,7 @@ class Worker:
         self.is_locked = self.is_locked or bool(said["results"])
         if "failed" in said:
             why = str(said["why"])
-            raise HostRefusedError(self.facts.host, str(said["failed"]), why, hint=_hint(why))
+            raise HostRefusedError(self.facts.host, str(said["failed"]), in_short(why), hint=_hint(why))
         return list(said["results"])
 
     def release(self) -> None:
@@ -175,6 +177,12 @@ def _batches(steps: Sequence[Step]) -> Iterator[list[Step]]:
     yield [step for step in steps if step.kind in _BEFORE]
     yield [step for step in steps if step.kind is StepKind.PACKAGES]
     yield [step for step in steps if step.kind not in {*_BEFORE, StepKind.PACKAGES}]
+
+
+def in_short(why: str) -> str:
+    """Return what uv says of a package that it cannot fetch without the causes between the first and the last."""
+    found = _NOT_FETCHED.search(why)
+    return why if found is None else f"{found['url']} cannot be fetched: {found['last'].strip()}"
 
 
 def _hint(why: str) -> str | None:

@@ -61,7 +61,7 @@ def find_rollout(store: Store, rollout_id: str | None, *, only_open: bool) -> Wa
         what = (
             "no rollout is under way or held" if rollout_id is None else f"no rollout's id begins with {rollout_id!r}"
         )
-        raise NotFoundError(what, hint="crawlctl rollouts list shows them")
+        raise NotFoundError(what, hint="crawlctl rollouts list --all shows those that are over as well")
     (rollout,) = found
     if only_open and not rollout.state.is_open:
         raise RefusedError(

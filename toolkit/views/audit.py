@@ -14,21 +14,20 @@ _STYLES = {"done": "green", "begun": "cyan"}
 
 
 def audit_view(entries: Sequence[AuditEntry]) -> View:
-    """Show entries, newest first."""
+    """Show entries, newest first; what was done and how it went on is the one column that is folded."""
     rows = [
-        (
-            time_text(entry.at),
-            entry.who,
-            entry.action,
-            entry.subject or None,
-            Styled(entry.result, _STYLES.get(entry.result, "red")),
-            _names(entry),
-            entry.detail,
-        )
+        (time_text(entry.at), entry.who, Styled(entry.result, _STYLES.get(entry.result, "red")), _told(entry))
         for entry in entries
     ]
-    columns = ("AT", "WHO", "ACTION", "SUBJECT", "RESULT", "NODES", "DETAIL")
-    return View([audit_row(entry) for entry in entries], lambda: plain_table(*columns, rows=rows, spare=("NODES",)))
+    columns = ("AT", "WHO", "RESULT", "ACTION")
+    return View([audit_row(entry) for entry in entries], lambda: plain_table(*columns, rows=rows))
+
+
+def _told(entry: AuditEntry) -> str:
+    what = f"{entry.action} {entry.subject}".rstrip()
+    nodes = _names(entry)
+    on = f" on {nodes}" if nodes else ""
+    return f"{what}{on}: {entry.detail}" if entry.detail else f"{what}{on}"
 
 
 def _names(entry: AuditEntry) -> str | None:

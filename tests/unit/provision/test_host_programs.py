@@ -13,6 +13,7 @@ from toolkit.model.errors import HostRefusedError
 from toolkit.provision import programs
 from toolkit.provision.facts_program import MARK
 from toolkit.provision.remote import Ran
+from toolkit.provision.steps import in_short
 
 
 def test_looking_needs_no_newer_python_than_3_6() -> None:
@@ -48,3 +49,15 @@ def test_what_a_login_prints_beside_the_answer_is_no_part_of_it() -> None:
 def test_host_that_says_nothing_is_a_refusal_with_its_last_words() -> None:
     with pytest.raises(HostRefusedError, match="h: look: This account is currently not available"):
         programs.answer(Ran(1, "This account is currently not available.\n", ""), MARK, host="h", doing="look")
+
+
+def test_index_that_is_not_reached_is_told_in_a_line() -> None:
+    uv = (
+        "error: Request failed after 3 retries in 5.1s cause: Failed to fetch: https://pypi.org/simple/urllib3/ cause:"
+        " error sending request for url (https://pypi.org/simple/urllib3/) cause: client error (Connect) cause: dns"
+        " error cause: failed to lookup address information: Temporary failure in name resolution"
+    )
+
+    told = "failed to lookup address information: Temporary failure in name resolution"
+    assert in_short(uv) == f"https://pypi.org/simple/urllib3/ cannot be fetched: {told}"
+    assert in_short("No solution found") == "No solution found"
