@@ -12,27 +12,29 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from toolkit.cluster.fanout import INTERRUPTED
+from toolkit.cluster.membership import registered
 from toolkit.cluster.nodes import Nodes
 from toolkit.model.errors import NodeError, NotFoundError, RefusedError, StoreUnreachableError
 from toolkit.model.jobs import Job
 from toolkit.model.names import NodeName
-from toolkit.model.releases import DeployResult, NodeResult
-from toolkit.model.rollouts import GateRules, RolloutState, Wave, WaveRollout, WaveState
+from toolkit.model.releases import DeployResult
+from toolkit.model.rollouts import GateRules, RolloutState, Smoke, Wave, WaveRollout, WaveState
 from toolkit.model.snapshot import NodeState
+from toolkit.rollout.brought import GONE, Brought, has_activated, missing
 from toolkit.rollout.deploy import refuse_other_content
 from toolkit.rollout.gate import GATE, failure_of, looked_at
 from toolkit.rollout.lock import holding_lock, operator
 from toolkit.rollout.looking import problems
-from toolkit.rollout.push import LOOK, UPLOAD, Cargo, OnStep, Pushed
+from toolkit.rollout.push import Cargo, OnStep, Pushed
 from toolkit.rollout.shipment import InterruptedPushError, OnDone, Shipment, cargo_of, release_of
-from toolkit.rollout.smoke import choose_prover, run_smoke
+from toolkit.rollout.smoke import cancel_checks, choose_prover, run_smoke
 from toolkit.rollout.targets import Target, targets_of
 from toolkit.rollout.unfinished import KIND, clear_the_way, find_rollout
 from toolkit.rollout.waves import cut
 from toolkit.store.interfaces import Store
 
-GONE = "it is neither in the inventory nor registered any more"
 WAS_INTERRUPTED = "interrupted by its operator"
+NOT_AWAITED = "its end was not waited for"
 _TICK_S = 0.5
 
 
@@ -148,11 +150,21 @@ def resume(
 
 
 def undo(nodes: Nodes, store: Store, rollout_id: str, *, steal: bool = False, watch: Watch) -> WavesResult:
-    """Take an open rollout back from every node that it may have reached; raises as `resume` does."""
+    """Take an open rollout back from every node that it may have reached; raises as `resume` does.
+
+    Raises:
+        RefusedError: it had made its release active already, so only noting its end is left.
+
+    """
     rollout = find_rollout(store, rollout_id, only_open=True)
     why = f"undo of rollout {rollout.id}, deploy {rollout.version}"
     with holding_lock(store.releases, rollout.project, why=why, steal=steal) as held:
         rollout = find_rollout(store, rollout.id, only_open=True)
+        if has_activated(store, rollout):
+            raise RefusedError(
+                f"the rollout {rollout.id} has made {rollout.project} {rollout.version} active already",
+                hint=f"crawlctl rollouts resume {rollout.id} ends it; then crawlctl rollback -p {rollout.project}",
+            )
         cargo = cargo_of(store, rollout.release, b"")
         targets = targets_of(nodes, store, is_whole=True)
         shipment = Shipment(store, cargo, rollout.release, held, targets, kind=KIND)
@@ -182,6 +194,8 @@ class _Advance:
                     return self.take_back(why)
             return self._finish()
         except KeyboardInterrupt:
+            if has_activated(self._store, self._rollout):
+                return self._done(is_changed=True)
             # A store that is away shows the rollout as left, which says the same.
             with suppress(StoreUnreachableError):
                 self._hold(WAS_INTERRUPTED)
@@ -189,6 +203,9 @@ class _Advance:
 
     def go_on(self) -> WavesResult:
         """Go on after a while: what was wrong with a node may be mended by now, or something else be wrong."""
+        if has_activated(self._store, self._rollout):
+            return self._done(is_changed=True)
+        self._end_checks()
         self._watch.on_stage("looking at the nodes that have it")
         self._look()
         return self.run()
@@ -196,6 +213,7 @@ class _Advance:
     def take_back(self, why: str) -> WavesResult:
         """Take the release off every node that may have it of this rollout."""
         self._watch.on_stage("taking back what was brought")
+        self._end_checks()
         waves = self._rollout.waves
         reached = [wave for wave in waves if wave.state is not WaveState.WAITING]
         # Whoever goes on after a half undo has to bring every wave once more.
@@ -203,8 +221,10 @@ class _Advance:
             wave if wave.state is WaveState.WAITING else replace(wave, state=WaveState.BEGUN) for wave in waves
         )
         self._save(waves=begun, state=RolloutState.RUNNING, why=f"being undone: {why}")
-        proven = self._shipment.cargo.proven
-        result = self._shipment.give_up([each for wave in reached for each in _brought(wave, proven)])
+        # Before the look, or a node that was lost takes it right after.
+        self._shipment.end_offer()
+        brought = Brought(self._shipment.cargo.proven, self._came_back())
+        result = self._shipment.give_up([each for wave in reached for each in brought.of(wave)])
         told = {each.node: each for each in result.results}
         waves = tuple(replace(wave, results=tuple(told[name] for name in wave.nodes if name in told)) for wave in waves)
         self._save(waves=waves, state=RolloutState.UNDONE, why=why)
@@ -241,7 +261,7 @@ class _Advance:
         tried = [each for each in pushed if INTERRUPTED not in (each.result.error or "")]
         self._errors += [each.error for each in tried if each.error is not None]
         told = {each.result.node: each.result for each in tried}
-        told |= {name: _missing(name) for name in wave.nodes if name not in self._targets}
+        told |= {name: missing(name) for name in wave.nodes if name not in self._targets}
         taken = {*wave.taken, *(each.result.node for each in tried if each.is_ours)}
         results = tuple(told[name] for name in wave.nodes if name in told)
         self._save_wave(at, replace(wave, results=results, taken=tuple(sorted(taken))))
@@ -254,12 +274,33 @@ class _Advance:
             return None
         stage = f"wave {at + 1}: {rules.check.spider} on {prover.name}"
 
+        # So that whoever finds the rollout left can end the job.
+        def begun(job: Job) -> None:
+            self._save_wave(at, replace(wave, smoke=Smoke(prover.name, job.id, error=NOT_AWAITED)))
+
         def told(job: Job) -> None:
             self._watch.on_stage(f"{stage}: {job.state.value}, {job.items or 0} items")
 
-        smoke = run_smoke(self._nodes, self._store, self._rollout.release, rules.check, prover, on_look=told)
+        smoke = run_smoke(
+            self._nodes, self._store, self._rollout.release, rules.check, prover, on_begin=begun, on_look=told
+        )
         self._save_wave(at, replace(wave, smoke=smoke))
         return failure_of(self._rollout, at)
+
+    def _end_checks(self) -> None:
+        """Cancel the smoke jobs that an operator who was killed did not wait for."""
+        left = [wave.smoke.job for wave in self._rollout.waves if wave.smoke and wave.smoke.error == NOT_AWAITED]
+        if left:
+            cancel_checks(self._nodes, self._store, left)
+
+    def _came_back(self) -> frozenset[NodeName]:
+        """Return the nodes that say they hold the release; some of them were lost when they were tried."""
+        release = self._rollout.release
+        return frozenset(
+            record.name
+            for record in registered(self._store)
+            if release.version in record.report.versions.get(release.project, ())
+        )
 
     def _pause(self, at: int) -> None:
         deadline = time.monotonic() + self._rollout.rules.pause_s
@@ -290,6 +331,9 @@ class _Advance:
             self._shipment.activate(results)
         else:
             self._shipment.countersign()
+        return self._done(is_changed=is_changed)
+
+    def _done(self, *, is_changed: bool) -> WavesResult:
         self._shipment.end_offer()
         self._save(state=RolloutState.DONE, why=None if is_changed else "it was active before; nothing changed")
         return self._ended(is_changed=is_changed)
@@ -340,19 +384,3 @@ def _accepted(rollout: WaveRollout) -> WaveRollout:
     if at is None or rollout.waves[at].state is not WaveState.FAILED:
         return rollout
     return rollout.with_wave(at, replace(rollout.waves[at], state=WaveState.PASSED, is_accepted=True))
-
-
-def _brought(wave: Wave, proven: frozenset[NodeName]) -> list[Pushed]:
-    """Say what an undo has to look after in a wave; a node of which nothing is known may have the egg."""
-    told = {each.node: each for each in wave.results}
-    found = []
-    for name in wave.nodes:
-        known = told.get(name)
-        is_ours = name in wave.taken or (known is None and name not in proven)
-        if known is not None or is_ours:
-            found.append(Pushed(known or NodeResult(name, ok=True, step=UPLOAD, seconds=0.0), is_ours))
-    return found
-
-
-def _missing(name: NodeName) -> NodeResult:
-    return NodeResult(name, ok=False, step=LOOK, seconds=0.0, error=GONE)

@@ -13,6 +13,7 @@ from toolkit.model.errors import ConflictError, CrawlctlError, NodeError, NodesF
 from toolkit.model.names import NodeName
 from toolkit.model.outcomes import Outcome, Outcomes
 from toolkit.model.releases import LATER, DeployResult, NodeResult, Release, Rollout
+from toolkit.rollout.gate import GATE
 from toolkit.rollout.lock import HeldLock, operator
 from toolkit.rollout.plugged import bring, end_offers, fetch_patience_s
 from toolkit.rollout.push import CALLS, LOOK, UPLOAD, Cargo, OnStep, Pushed, push, withdraw
@@ -248,8 +249,11 @@ def _not_brought(pushed: Pushed, *, is_cause: bool) -> Pushed:
 
 def _after_undo(pushed: Pushed, error: CrawlctlError | None) -> Pushed:
     """Tell what the undo did on a node that had taken the egg; the node's own failure stays what it was."""
+    if not pushed.result.ok and (error is None or pushed.result.step not in {LOOK, GATE}):
+        return replace(pushed, is_ours=error is not None)  # What a push could not take back, it has said.
     if not pushed.result.ok:
-        return replace(pushed, is_ours=error is not None)
+        why = f"{pushed.result.error}; it could not be taken back: {error}"
+        return replace(pushed, result=replace(pushed.result, step="undo", error=why), is_ours=True)
     step, why = ("undone", "taken back") if error is None else ("undo", f"could not be taken back: {error}")
     result = replace(pushed.result, ok=False, step=step, spiders=None, error=why)
     return Pushed(result, error is not None, pushed.error)

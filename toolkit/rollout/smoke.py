@@ -12,7 +12,7 @@ from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.schedule import schedule
 from toolkit.model.errors import CrawlctlError, UsageError
 from toolkit.model.jobs import MAX_PRIORITY, Job
-from toolkit.model.names import SpiderName
+from toolkit.model.names import JobId, SpiderName
 from toolkit.model.orders import Order, new_job_id
 from toolkit.model.releases import NodeResult, Release
 from toolkit.model.rollouts import Smoke, SmokeCheck
@@ -56,9 +56,12 @@ def run_smoke(
     check: SmokeCheck,
     target: Target,
     *,
+    on_begin: Callable[[Job], None],
     on_look: Callable[[Job], None],
 ) -> Smoke:
     """Run the check on one node and tell how it ended; a job that takes too long is cancelled, so is one at Ctrl-C.
+
+    `on_begin` hears of the job as soon as there is one.
 
     Raises:
         StoreUnreachableError: the store went away.
@@ -69,6 +72,7 @@ def run_smoke(
     except CrawlctlError as error:
         return Smoke(target.name, new_job_id(), error=f"the job could not be started: {error.message}")
     try:
+        on_begin(job)
         job = _ended(nodes, store, job, timeout_s=check.timeout_s, on_look=on_look)
     except KeyboardInterrupt:
         cancel_everywhere(nodes, lambda: store, [job], grace_s=CANCEL_GRACE_S)
@@ -78,6 +82,14 @@ def run_smoke(
         why = f"the job {job.id} of {check.spider} was {job.state.value} after {check.timeout_s:g} s, and was cancelled"
         return Smoke(target.name, job.id, job.items, job.finish_reason, why)
     return Smoke(target.name, job.id, job.items, job.finish_reason, smoke_failure(job, check))
+
+
+def cancel_checks(nodes: Nodes, store: Store, jobs: Sequence[JobId]) -> None:
+    """Cancel smoke jobs of which only the ids are known; those that ended meanwhile stay as they are."""
+    known = list(store.jobs.get_many(jobs).values())
+    running = [job for job in refresh(nodes, store.jobs, known, now=store.now()) if not job.state.is_final]
+    if running:
+        cancel_everywhere(nodes, lambda: store, running, grace_s=CANCEL_GRACE_S)
 
 
 def _started(nodes: Nodes, store: Store, release: Release, check: SmokeCheck, target: Target) -> Job:

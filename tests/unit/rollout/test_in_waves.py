@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,16 +18,20 @@ from support.waiting import wait_until
 from toolkit.cluster.nodes import Nodes
 from toolkit.model.errors import ConflictError, LockHeldError, NotFoundError, RefusedError
 from toolkit.model.hosts import Secret
+from toolkit.model.jobs import JobState
 from toolkit.model.names import NodeName, ProjectName, SpiderName, VersionName
-from toolkit.model.rollouts import Allowance, GateRules, RolloutState, WaveRollout, WaveState
+from toolkit.model.releases import LATER, NodeResult
+from toolkit.model.rollouts import Allowance, GateRules, RolloutState, SmokeCheck, Wave, WaveRollout, WaveState
 from toolkit.model.snapshot import NodeState
 from toolkit.rollout import in_waves, looking
+from toolkit.rollout.brought import GONE, Brought
 from toolkit.rollout.deploy import deploy
-from toolkit.rollout.in_waves import GONE, InterruptedWavesError, Watch, WavesResult
+from toolkit.rollout.in_waves import InterruptedWavesError, Watch, WavesResult
 from toolkit.rollout.lock import holding_lock
 from toolkit.rollout.prune import prune
 from toolkit.rollout.push import Cargo
 from toolkit.rollout.rollback import rollback
+from toolkit.rollout.shipment import Shipment
 from toolkit.store.interfaces import Store
 from toolkit.store.open import open_store
 
@@ -388,3 +392,75 @@ def test_a_wave_that_was_begun_is_brought_again(stage: Stage) -> None:
         stage.begin(watch=silent(at="wave 2", raises=PowerCutError))
     assert stage.left().waves[1].state is WaveState.WAITING
     assert stage.resume(stage.left()).result.is_active
+
+
+def test_what_a_rollout_has_made_active_is_not_undone_but_ended(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    end_offer = Shipment.end_offer
+
+    def cut(_: Shipment) -> None:
+        raise PowerCutError
+
+    monkeypatch.setattr(Shipment, "end_offer", cut)
+    with pytest.raises(PowerCutError):
+        stage.begin()
+    monkeypatch.setattr(Shipment, "end_offer", end_offer)
+    left = stage.left()
+    assert (left.state, stage.active) == (RolloutState.RUNNING, "v2")
+
+    with pytest.raises(RefusedError, match="has made small v2 active already") as caught:
+        stage.undo(left)
+    assert f"rollouts resume {left.id}" in str(caught.value.hint)
+    assert stage.holding() == list("12345")
+    entries = len(stage.store.releases.history(SMALL))
+    ended = stage.resume(left)
+    assert (ended.rollout.state, ended.result.is_active) == (RolloutState.DONE, True)
+    assert len(stage.store.releases.history(SMALL)) == entries
+
+
+def test_ctrl_c_after_the_one_write_does_not_deny_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    activate = Shipment.activate
+
+    def then_interrupted(self: Shipment, results: Sequence[NodeResult]) -> None:
+        activate(self, results)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Shipment, "activate", then_interrupted)
+    ended = stage.begin()
+    assert (ended.rollout.state, ended.result.is_active, stage.active) == (RolloutState.DONE, True, "v2")
+
+
+def test_a_node_that_was_not_well_and_keeps_the_egg_is_told_by_the_undo(stage: Stage) -> None:
+    def stop(text: str) -> None:
+        if text.startswith("wave 2"):
+            stage.fleet.set_faults("sim-001", {"listversions.json": "error", "delversion.json": "500"})
+
+    ended = stage.begin(watch=Watch(lambda *_: None, lambda _: None, stop))
+    assert (ended.rollout.state, stage.holding()) == (RolloutState.UNDONE, ["1"])
+    (kept,) = [each for each in ended.result.results if each.node == "sim-001"]
+    assert kept.step == "undo"
+    assert "could not be taken back" in str(kept.error)
+
+
+def test_the_smoke_job_of_a_killed_operator_ends_with_the_undo(stage: Stage) -> None:
+    rules = GateRules(check=SmokeCheck(SpiderName("alpha"), timeout_s=30))
+    with pytest.raises(PowerCutError):
+        stage.begin(rules, watch=silent(at="wave 1: alpha on", raises=PowerCutError))
+    smoke = stage.left().waves[0].smoke
+    assert smoke is not None
+    stage.undo(stage.left())
+    job = stage.store.jobs.get_many([smoke.job])[smoke.job]
+    assert job.state is JobState.CANCELLED
+
+
+def test_a_lost_node_that_came_back_while_a_rollout_was_held_is_undone_too() -> None:
+    lost, here = NodeName("lost"), NodeName("here")
+    later = NodeResult(lost, ok=True, step=LATER, seconds=0.0)
+    held = NodeResult(here, ok=True, step="held", seconds=0.0)
+    wave = Wave((lost, here), WaveState.PASSED, (later, held))
+
+    def ours(*holding: NodeName, proven: frozenset[NodeName] = frozenset({here})) -> list[str]:
+        return [each.result.node for each in Brought(proven, frozenset(holding)).of(wave) if each.is_ours]
+
+    assert ours(here) == []
+    assert ours(here, lost) == ["lost"]
+    assert ours(here, lost, proven=frozenset({here, lost})) == []
