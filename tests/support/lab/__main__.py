@@ -33,7 +33,7 @@ def _up(given: argparse.Namespace) -> None:
     _say(f"  cd {operator.folder}")
     _say(f"  {inside} bash                # a shell there; files are this machine's")
     _say(f"  {program} nodes wheelhouse wheels        # outside: the lab has no way to a package index")
-    _say(f"  {inside} {program} nodes provision --dry-run")
+    _say(f"  {inside} {program} nodes provision --wheelhouse wheels --dry-run")
     _say(f"  {inside} ssh -F ssh_config {lab.user}@{lab.address(lab.hosts[0])}")
     _say("`make lab-down` removes them.")
 
