@@ -268,8 +268,13 @@ def environment(link: str) -> "dict[str, object] | None":
 
 
 def uv_version(path: str) -> "str | None":
-    """Return the version of the uv that provisioning brought here."""
-    code, text = said([path, "--version"]) if os.path.exists(path) else (1, "")
+    """Return the version of the uv that provisioning brought here; nobody else's program is run with our rights."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return None
+    is_ours = about.st_uid in {0, os.geteuid()} and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    code, text = said([path, "--version"]) if is_ours else (1, "")
     return text.split()[1] if code == 0 and len(text.split()) > 1 else None
 
 

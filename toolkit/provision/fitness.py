@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 
 from toolkit.provision.desired import Desired, bind_of
@@ -13,6 +14,11 @@ NEEDED_MB = 400
 SMALL_MB = 20
 STALE_S = 900.0
 """Who holds a host's lock and gave no sign of life for so long is gone; one step takes at most ten minutes."""
+
+_OF_ALL = frozenset(
+    "/ /home /mnt /media /opt /root /srv /tmp /usr /usr/bin /usr/lib /usr/local /usr/sbin /var /var/lib /var/tmp".split()
+)
+_OF_THE_SYSTEM = frozenset({"bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys"})
 
 OLDEST, TOO_NEW = (3, 11), (3, 14)
 _OPEN = {
@@ -31,6 +37,7 @@ def problems(facts: Facts, desired: Desired, manager: Manager, *, needs_room: bo
         *_of_room(facts, needs_room=needs_room),
         *_of_network(facts, desired),
         *_of_others(facts, desired),
+        *_of_folder(facts),
     )
 
 
@@ -123,6 +130,17 @@ def _of_others(facts: Facts, desired: Desired) -> Iterator[Problem]:
         why = f"{facts.places.folder} holds the node {node}"
         hint = f"crawlctl nodes remove --on {node} first; a host has one provisioned node"
         yield Problem("look at what is there", why, hint)
+
+
+def _of_folder(facts: Facts) -> Iterator[Problem]:
+    """Refuse a folder of everybody: a removal takes `cache`, `env` and others of such names out of it."""
+    folder = posixpath.normpath(f"/{facts.places.folder.lstrip('/')}")
+    is_systems = folder in _OF_ALL or folder.split("/")[1] in _OF_THE_SYSTEM
+    if is_systems or folder == facts.places.home:
+        why = f"{folder} is not a folder of the node alone"
+        yield Problem(
+            "look at what is there", why, f"name one below it: provision.folder: {folder.rstrip('/')}/crawlctl"
+        )
 
 
 def _notes(facts: Facts, desired: Desired, manager: Manager) -> Iterator[str]:

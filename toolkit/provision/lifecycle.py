@@ -9,9 +9,10 @@ from pathlib import Path
 from toolkit.model.errors import HostRefusedError
 from toolkit.model.hosts import Host
 from toolkit.provision.credentials import forget_provisioned
-from toolkit.provision.desired import bind_of
+from toolkit.provision.desired import INDEX_FILE, bind_of
 from toolkit.provision.facts import Facts, Manager, gather
 from toolkit.provision.host_plan import StepKind
+from toolkit.provision.node_security import READ_ANEW
 from toolkit.provision.places import UNIT, Places
 from toolkit.provision.plan import our_lines
 from toolkit.provision.provisioning import Provisioning
@@ -28,13 +29,17 @@ HostChange = Callable[[Remote], Changed]
 
 @dataclass(frozen=True, slots=True)
 class Provisioned:
-    """A host that was provisioned: what keeps its node running, as whom, and where everything lies."""
+    """A host that was provisioned: what keeps its node running, as whom, and where everything lies.
+
+    `has_service` tells whether there is still something to stop; a removal that was cut short may have taken it.
+    """
 
     manager: Manager
     user: str
     is_root: bool
     places: Places
     crontab: str
+    has_service: bool = True
 
 
 def provisioned(facts: Facts) -> Provisioned:
@@ -48,7 +53,22 @@ def provisioned(facts: Facts) -> Provisioned:
     if manager is None:
         why = f"it was not provisioned: there is no {facts.places.record}"
         raise HostRefusedError(facts.host, "look at the node", why, hint=f"crawlctl nodes provision --on {facts.host}")
-    return Provisioned(manager, facts.service_user, facts.is_root, facts.places, facts.crontab)
+    # The keeper is a program of the environment.
+    has_service = facts.environment is not None if manager == "supervisor" else facts.service(manager) is not None
+    return Provisioned(manager, facts.service_user, facts.is_root, facts.places, facts.crontab, has_service)
+
+
+def own_files(places: Places, *, keeps_files: bool) -> list[str]:
+    """Return the files and folders of a node that a removal takes, the record last: with it, one can be repeated.
+
+    Only what is ours goes: the folder may hold other things, and so may its `bin`. Pure.
+    """
+    programs = [places.uv, places.launcher]
+    ours = [places.wheels, places.environment, places.environments, places.cache]
+    written = [places.configuration, places.configuration_again, places.redis_url]
+    written += [f"{places.node}/{name}" for name in sorted({*READ_ANEW, INDEX_FILE})]
+    node = written if keeps_files else [places.node]
+    return [*programs, *ours, *node, places.lock, places.restart_due, places.record]
 
 
 def on_each(connect: Connect, change: HostChange) -> Callable[[Host], Changed]:
@@ -104,15 +124,13 @@ def remove_with(state_folder: Path, *, keeps_files: bool) -> HostChange:
 
     def remove(remote: Remote) -> Changed:
         there = _look(remote)
-        _serve("disable", remote, there)
+        if there.has_service:
+            _serve("disable", remote, there)
         _remove_service(remote, there)
-        # Only what is ours goes: the folder may hold other things.
         places = there.places
-        ours = [places.programs, places.wheels, places.environment, places.environments, places.cache]
-        noted = [places.record, places.lock, places.restart_due]
-        node = [places.configuration, places.configuration_again, places.redis_url] if keeps_files else [places.node]
-        words = ["rm", "-rf", "--", *ours, *node, *noted]
+        words = ["rm", "-rf", "--", *own_files(places, keeps_files=keeps_files)]
         remote.check(words, doing="remove files", as_root=there.is_root, timeout_s=REMOVE_TIMEOUT_S)
+        remote.run(["rmdir", places.programs], doing=f"remove {places.programs}", as_root=there.is_root)
         is_empty = remote.run(["rmdir", places.folder], doing=f"remove {places.folder}", as_root=there.is_root).ok
         forget_provisioned(state_folder, remote.host.name)
         kept = places.node if keeps_files else places.folder

@@ -13,6 +13,7 @@ from toolkit.model.errors import ConfigurationError
 from toolkit.model.hosts import Secret
 from toolkit.provision.facts import LockFact, PythonFact, ServiceFact
 from toolkit.provision.node_security import NodeSecurity
+from toolkit.provision.places import Places
 from toolkit.provision.plan import plan
 from toolkit.provision.provisioning import is_gone
 
@@ -51,6 +52,9 @@ UNFIT: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("Redis away", {"redis": {"10.0.0.9:6379": "Connection refused"}}, {}, "10.0.0.9:6379: Connection refused"),
     ("another node", {"record": {"node": "node-7"}}, {}, "/opt/crawlctl holds the node node-7"),
     ("other system", {"system": "darwin"}, {}, "it runs darwin; nodes are provisioned on Linux only"),
+    ("shared folder", {"places": Places("/usr/local/", "/root")}, {}, "/usr/local is not a folder of the node alone"),
+    ("whole disk", {"places": Places("/opt/..", "/root")}, {}, "/ is not a folder of the node alone"),
+    ("home", {"places": Places("/home/deploy", "/home/deploy")}, {}, "/home/deploy is not a folder of the node alone"),
     ("locked", {"lock": LockFact("ann@pc", "t0ken", 12.0)}, {}, "ann@pc provisions it now, last heard of 12 s ago"),
     (
         "root lost",

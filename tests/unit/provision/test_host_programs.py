@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from toolkit.model.errors import HostRefusedError
-from toolkit.provision import programs
+from toolkit.provision import facts_program, programs
 from toolkit.provision.facts_program import MARK
 from toolkit.provision.remote import Ran
 from toolkit.provision.steps import in_short
@@ -61,3 +63,18 @@ def test_index_that_is_not_reached_is_told_in_a_line() -> None:
     told = "failed to lookup address information: Temporary failure in name resolution"
     assert in_short(uv) == f"https://pypi.org/simple/urllib3/ cannot be fetched: {told}"
     assert in_short("No solution found") == "No solution found"
+
+
+def test_a_program_of_somebody_else_in_our_folder_is_not_run_with_our_rights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uv = tmp_path / "uv"
+    uv.write_text("#!/bin/sh\necho uv 9.9\n")
+    uv.chmod(0o755)
+    assert facts_program.uv_version(str(uv)) == "9.9"
+
+    uv.chmod(0o757)
+    assert facts_program.uv_version(str(uv)) is None
+    uv.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: uv.stat().st_uid + 1000)
+    assert uv.stat().st_uid == 0 or facts_program.uv_version(str(uv)) is None
