@@ -15,9 +15,9 @@ SMALL_MB = 20
 STALE_S = 900.0
 """Who holds a host's lock and gave no sign of life for so long is gone; one step takes at most ten minutes."""
 
-_OF_ALL = frozenset(
-    "/ /home /mnt /media /opt /root /srv /tmp /usr /usr/bin /usr/lib /usr/local /usr/sbin /var /var/lib /var/tmp".split()
-)
+_SHARED = ("home", "mnt", "media", "opt", "root", "srv", "tmp", "usr", "var")
+_SHARED_BELOW = ("usr/bin", "usr/lib", "usr/local", "usr/sbin", "var/lib", "var/tmp")
+_OF_ALL = frozenset(f"/{name}" for name in ("", *_SHARED, *_SHARED_BELOW))
 _OF_THE_SYSTEM = frozenset({"bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys"})
 
 OLDEST, TOO_NEW = (3, 11), (3, 14)

@@ -25,6 +25,9 @@ PINS_FOLDER = "pins"
 RESOLVE_WITHIN_S = 120.0
 _INCLUDE = re.compile(r"^(?:-r|-c|--requirement|--constraint)[ =]?\s*(?P<path>\S+)$")
 _PIN = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;]+)")
+_WHOLE_PIN = re.compile(
+    r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]*\])?==[A-Za-z0-9][A-Za-z0-9.!+_-]*( *;[^@]*)?$"
+)
 _DRAWN = " ×╰─▶│"  # noqa: RUF001 - the marks that uv draws
 _MANYLINUX = (17, 28, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40)
 
@@ -73,6 +76,26 @@ def versions_of(pins: str) -> Mapping[str, str]:
     """Return the version of each package, by its normalised name."""
     found = (match for line in pins.splitlines() if (match := _PIN.match(line.strip())))
     return {normal(match["name"]): match["version"] for match in found}
+
+
+def odd_pin(pins: str, *, requirements: str) -> str | None:
+    """Return the first line that is no exact version, nor an address that the operator's own file asks for. Pure.
+
+    What a host tells is installed on others: it must name neither an index nor a place of its own.
+    """
+    asked = {_address(line) for line in requirements.splitlines() if " @ " in line}
+    for line in map(str.strip, pins.splitlines()):
+        is_good = (
+            not line or line.startswith("#") or _WHOLE_PIN.match(line) or (" @ " in line and _address(line) in asked)
+        )
+        if not is_good:
+            return line
+    return None
+
+
+def bare_pins(pins: str) -> str:
+    """Return only the names and versions of pins, sorted: what a resolver may prefer, and no more. Pure."""
+    return "".join(f"{name}=={version}\n" for name, version in sorted(versions_of(pins).items()))
 
 
 def normal(name: str) -> str:
@@ -212,6 +235,16 @@ def _fits(name: str, machine: str) -> bool:
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _address(line: str) -> tuple[str, str]:
+    """Return a requirement's name and address, without the revision."""
+    name, _, place = line.partition(" @ ")
+    scheme, _, rest = place.partition(";")[0].strip().partition("://")
+    path, mark, revision = rest.partition("#")[0].rpartition("@")
+    return normal(
+        name.partition("[")[0].strip()
+    ), f"{scheme}://{path if mark and '/' not in revision else path + mark + revision}"
 
 
 def _path(written: str, folder: Path) -> Path:

@@ -25,7 +25,9 @@ from toolkit.provision.own_wheel import OwnWheel, make_own_wheel
 from toolkit.provision.packages import (
     RESOLVE_WITHIN_S,
     PinsFolder,
+    bare_pins,
     kind_of,
+    odd_pin,
     own_requirement,
     packages_of,
     resolved_here,
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from toolkit.config.inventory import Inventory
 
 CARRIED_FOLDER = "carried"
+SEEN = "seen"
+"""In the place of the digest of wishes: versions that hosts were seen with, for a resolver to prefer."""
 
 
 class Provisioning:
@@ -181,9 +185,11 @@ class Provisioning:
             return None
         pins = self._pins.get(kind, packages.inputs)
         if pins is None and found is not None and found.inputs == packages.inputs and found.pins is not None:
-            # Another operator, or a lost state folder: what the host has is what was chosen.
+            # Another operator, or a lost state folder: what the host has is what was chosen. Spiders may have written
+            # that, so other hosts get none of it but versions, where they need such packages anyway.
             pins = found.pins
-            self._pins.put(kind, packages.inputs, pins)
+            if not self._pins.preferences(kind):
+                self._pins.put(kind, SEEN, bare_pins(pins))
         if pins is not None and packages.wheelhouse is not None:
             has_all = found is not None and found.pins == pins
             return pins if has_all or not wheels_for(pins, packages.wheelhouse, facts.machine)[1] else None
@@ -197,7 +203,10 @@ class Provisioning:
 
         def choose() -> str:
             worker.say("choosing versions")
-            return str(worker.run([self._choice(facts, desired, kind)], timeout_s=RESOLVE_WITHIN_S)[0])
+            told = str(worker.run([self._choice(facts, desired, kind)], timeout_s=RESOLVE_WITHIN_S)[0])
+            if (line := odd_pin(told, requirements=packages.requirements)) is not None:
+                raise HostRefusedError(facts.host, "choose versions of packages", f"it says {line[:80]!r}")
+            return told
 
         pins = self._choosing.once(
             kind,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.paper_host import bare_facts
+from support.paper_host import bare_facts, wanted, wanted_packages
 
 from toolkit.model.errors import ConfigurationError
-from toolkit.provision.packages import PinsFolder, lines_of, platform_of, versions_of, wheels_for
+from toolkit.provision.facts import EnvironmentFact
+from toolkit.provision.packages import PinsFolder, bare_pins, lines_of, odd_pin, platform_of, versions_of, wheels_for
+from toolkit.provision.provisioning import Provisioning
 
 
 def test_files_that_a_file_includes_are_read_in_their_place(tmp_path: Path) -> None:
@@ -57,3 +60,37 @@ def test_platform_is_the_newest_that_the_host_has() -> None:
     assert platform_of(bare_facts()) == "x86_64-manylinux_2_36"
     assert platform_of(bare_facts(libc_version=(2, 27), machine="aarch64")) == "aarch64-manylinux_2_17"
     assert platform_of(bare_facts(libc="musl")) == "x86_64-unknown-linux-musl"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--index-url https://evil.example",
+        "-e /tmp/evil",
+        "evil @ https://evil.example/e.whl",
+        "scrapy==2 --hash=x y",
+        "../e",
+    ],
+)
+def test_what_a_host_tells_as_versions_may_be_nothing_but_versions(line: str) -> None:
+    asked = "mine @ git+https://git.example/mine@v1\nlxml>=5"
+    good = (
+        "lxml==5.3.0\n# a remark\nmine @ git+https://git.example/mine@0f1e2d\ntwisted==25.5.0 ; python_version > '3'\n"
+    )
+
+    assert odd_pin(good, requirements=asked) is None
+    assert odd_pin(f"{good}{line}\n", requirements=asked) == line
+    assert bare_pins(f"{good}{line}\n").splitlines()[0] == "lxml==5.3.0"
+    assert "evil" not in bare_pins(f"{good}{line}\n")
+
+
+def test_what_one_host_has_is_kept_there_and_no_other_host_installs_it_unasked(tmp_path: Path) -> None:
+    pins = "evil==1\nscrapy==2.13\n"
+    facts = bare_facts(environment=EnvironmentFact("e", {}, is_complete=True, inputs="1nputs", pins=pins))
+    nothing: Any = None
+    provisioning = Provisioning(nothing, tmp_path, scratch=tmp_path, who="ann@pc:1")
+    desired = wanted(packages=wanted_packages(pins=None))
+
+    assert provisioning._known(facts, desired, "kind") == pins
+    assert provisioning._known(bare_facts(), desired, "kind") is None
+    assert PinsFolder(tmp_path).preferences("kind") == pins
