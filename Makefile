@@ -15,7 +15,7 @@ demo: $(UV) ## three local nodes, a real crawl, its result on screen
 	@$(UV) run -q --locked --all-extras --no-dev crawlctl demo
 
 test: $(UV) ## all tests
-	@$(RUN) pytest -n auto --dist loadfile
+	@$(RUN) pytest -n auto --dist loadfile --no-loadscope-reorder
 
 check: lint types architecture spelling docs-check test ## everything that CI runs
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from support.long_files import longest_first
 from support.redis_server import RedisServer, server_path
 from support.require import require
 from support.scrapyd_node import TEST_CREDENTIALS, ScrapydNode, running_nodes
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Have three workers for two processors: most tests wait for processes and leases half of their time."""
+    return max(2, (os.cpu_count() or 1) * 3 // 2)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take long, so that no worker is left alone with one of them at the end."""
+    longest_first(items, root=Path(__file__).parent)
 
 
 @pytest.fixture(scope="session")
