@@ -16,6 +16,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,6 +35,7 @@ STEADY_S = 30.0
 END_WITHIN_S = 15.0
 MAX_LOG_BYTES = 20_000_000
 _LOOK_EVERY_S = 0.2
+_LOOK_AFTER_S = 10.0
 _USAGE = 2
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 
@@ -48,6 +50,8 @@ class Keeper:
         self._wait_s = FIRST_WAIT_S
         self._is_ending = False
         self._is_renewing = False
+        self._unnoted: dict[str, Any] | None = None
+        self._looked_at = 0.0
 
     def run(self) -> None:
         """Keep Scrapyd running until SIGTERM; SIGHUP starts it anew."""
@@ -55,7 +59,11 @@ class Keeper:
         signal.signal(signal.SIGHUP, self._renew)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         while not self._is_ending:
-            pid, start = self._left_behind() or self._begin()
+            try:
+                pid, start = self._left_behind() or self._begin()
+            except OSError:  # No process or no log can be had now.
+                self._rest()
+                continue
             begun = time.monotonic()
             self._live_through(pid, start)
             if self._is_renewing or time.monotonic() - begun >= STEADY_S:
@@ -77,9 +85,6 @@ class Keeper:
 
     def _begin(self) -> tuple[int, str]:
         log = self._folder / LOG
-        with contextlib.suppress(OSError):
-            if log.stat().st_size > MAX_LOG_BYTES:
-                log.replace(log.with_suffix(".log.1"))
         self._starts += 1
         with log.open("ab") as output:
             child = subprocess.Popen(
@@ -101,6 +106,8 @@ class Keeper:
             if self._is_ending or self._is_renewing:
                 end_process(pid, start)
                 break
+            if time.monotonic() - self._looked_at >= _LOOK_AFTER_S:
+                self._look_after()
             time.sleep(_LOOK_EVERY_S)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
@@ -113,10 +120,25 @@ class Keeper:
 
     def _note(self, pid: int, start: str) -> None:
         keeper = {"keeper_pid": os.getpid(), "keeper_start": start_of(os.getpid())}
-        noted = {**keeper, "pid": pid, "start": start, "since": time.time(), "starts": self._starts}
-        draft = self._folder / f".{STATE}"
-        draft.write_text(json.dumps(noted), encoding="ascii")
-        draft.replace(self._folder / STATE)
+        self._unnoted = {**keeper, "pid": pid, "start": start, "since": time.time(), "starts": self._starts}
+        self._look_after()
+
+    def _look_after(self) -> None:
+        """Note what runs, if that could not be done before, and keep the log short; a full disk ends nothing."""
+        self._looked_at = time.monotonic()
+        with contextlib.suppress(OSError):
+            if self._unnoted is not None:
+                draft = self._folder / f".{STATE}"
+                draft.write_text(json.dumps(self._unnoted), encoding="ascii")
+                draft.replace(self._folder / STATE)
+                self._unnoted = None
+        log = self._folder / LOG
+        with contextlib.suppress(OSError):
+            if log.stat().st_size > MAX_LOG_BYTES:
+                with contextlib.suppress(OSError):
+                    shutil.copyfile(log, log.with_suffix(".log.1"))
+                # Scrapyd appends to this very file, and goes on at its new end.
+                os.truncate(log, 0)
 
     def _end(self, *_: object) -> None:
         self._is_ending = True
@@ -152,10 +174,19 @@ def is_kept(folder: Path) -> bool:
 
 
 def start(folder: Path) -> None:
-    """Let a keeper run in the background, a session of its own, unless one does. Returns when it is there."""
+    """Let a keeper run in the background, unless one does, and forget an earlier stop. Returns when it is there."""
     (folder / STOPPED).unlink(missing_ok=True)
+    watch(folder)
+
+
+def watch(folder: Path) -> None:
+    """Let a keeper run in the background, a session of its own, unless one does, or it was stopped on purpose."""
     lock = _enter(folder)
     if lock is None:
+        return
+    # Looked at under the lock: a stop that came first is seen here, one that comes later sees the keeper.
+    if (folder / STOPPED).exists():
+        os.close(lock)
         return
     if first := os.fork():
         os.close(lock)
@@ -189,17 +220,31 @@ def stop(folder: Path) -> bool:
     return not is_kept(folder)
 
 
-def restart(folder: Path) -> None:
-    """Have Scrapyd started anew, by the keeper that is there or by a new one."""
+def restart(folder: Path) -> bool:
+    """Have Scrapyd started anew, by the keeper that is there or by a new one; tell whether another one runs."""
     noted = state(folder)
+    pid, begun = noted.get("pid"), noted.get("start")
     keeper, its_start = noted.get("keeper_pid"), noted.get("keeper_start")
     if is_kept(folder) and isinstance(keeper, int) and isinstance(its_start, str):
         signal_one(keeper, its_start, signal.SIGHUP)
-        return
-    pid, begun = noted.get("pid"), noted.get("start")
+        return _has_another(folder, than=noted)
     if isinstance(pid, int) and isinstance(begun, str):
         end_process(pid, begun)
     start(folder)
+    return _has_another(folder, than=noted)
+
+
+def _has_another(folder: Path, *, than: dict[str, Any]) -> bool:
+    """Wait until a Scrapyd is noted and runs that is none of before."""
+    deadline = time.monotonic() + 3 * END_WITHIN_S
+    while time.monotonic() < deadline:
+        noted = state(folder)
+        pid, begun = noted.get("pid"), noted.get("start")
+        is_other = (pid, begun) != (than.get("pid"), than.get("start"))
+        if is_other and isinstance(pid, int) and isinstance(begun, str) and is_alive(pid, begun):
+            return True
+        time.sleep(_LOOK_EVERY_S)
+    return False
 
 
 def signal_one(pid: int, start: str, number: int) -> None:
@@ -238,9 +283,11 @@ def main(words: list[str]) -> int:
         return 0 if stop(folder) else 1
     elif verb == "restart":
         (folder / STOPPED).unlink(missing_ok=True)
-        restart(folder)
-    elif verb == "start" or not (folder / STOPPED).exists():
+        return 0 if restart(folder) else 1
+    elif verb == "start":
         start(folder)
+    else:
+        watch(folder)
     return 0
 
 
