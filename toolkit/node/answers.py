@@ -59,7 +59,8 @@ def file_part(folder: Path | None, question: Question, *, ending: str) -> Iterat
     most = min(_whole(question, "most", MAX_PART_BYTES), MAX_PART_BYTES)
     path = None if folder is None else path_of(folder, question, ending=ending)
     try:
-        file = None if path is None else path.open("rb")
+        # What is no file must not keep us waiting: a spider may have laid a pipe there.
+        file = None if path is None else os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     except (FileNotFoundError, NotADirectoryError):
         file = None
     if file is None:

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import platform
+import secrets
 import shutil
 import sys
 import tarfile
@@ -84,7 +85,7 @@ class Bundles:
                 gzip.GzipFile("uv", "wb", _LEVEL, fresh, mtime=0) as written,
             ):
                 shutil.copyfileobj(file, written, 1 << 20)
-            draft = packed.with_suffix(".part")
+            draft = packed.with_name(f".{secrets.token_hex(4)}.part")
             draft.write_bytes(fresh.getvalue())
             draft.replace(packed)
         return packed

@@ -44,8 +44,29 @@ def drop(content: Any, target: Path, mode: int, *, is_packed: bool) -> None:
     fresh = target.with_name(f".{target.name}.part")
     with fresh.open("wb") as written:
         shutil.copyfileobj(gzip.GzipFile(fileobj=content) if is_packed else content, written, 1 << 20)
+        written.flush()
+        os.fsync(written.fileno())
     fresh.chmod(mode)
     fresh.replace(target)
+
+
+def crontab_of(whose: list[str]) -> str:
+    """Return a user's crontab, empty where there is none; one that cannot be read must not be written over."""
+    try:
+        done = subprocess.run(
+            ["crontab", "-l", *whose],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={**os.environ, "LC_ALL": "C"},
+            timeout=30,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise OperationError("crontab -l does not answer") from error
+    said = done.stderr.decode(errors="replace").strip()
+    if done.returncode and not any(words in said.lower() for words in ("no crontab", "no such file")):
+        raise OperationError(said or f"crontab -l ended with {done.returncode}")
+    return "" if done.returncode else done.stdout.decode(errors="surrogateescape")
 
 
 def run(

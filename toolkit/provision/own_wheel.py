@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -52,9 +53,12 @@ def make_own_wheel(folder: Path) -> OwnWheel:
     if not path.exists():
         with disk_errors(path, "write"):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fresh = path.with_suffix(".part")
-            _pack(fresh, contents)
-            fresh.replace(path)
+            fresh = path.with_name(f".{secrets.token_hex(4)}.part")
+            try:
+                _pack(fresh, contents)
+                fresh.replace(path)
+            finally:
+                fresh.unlink(missing_ok=True)
     return OwnWheel(path, version, digest)
 
 

@@ -77,6 +77,7 @@ def environment(wanted: Operation) -> None:
         pins.write_text(f"{wanted['pins']}\n{wanted['own']}\n", encoding="utf-8")
         words = [wanted["uv"], "pip", "install", "--quiet", "--no-deps", "--python", python, "-r", str(pins)]
         run([*words, *sources(wanted)], owner=owner, environ=environ, within_s=wanted["timeout_s"])
+    os.sync()  # After a power failure, what is noted as whole must not have files without their content.
     noted = json.dumps(wanted["noted"]).encode()
     as_user(owner, lambda: put(place / "complete.json", noted, 0o644))
 

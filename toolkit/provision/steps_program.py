@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.provision.on_host import boot_id, has_user, said
-from toolkit.provision.on_host_acting import LAST_LINES, Operation, OperationError, as_user, drop, put, run
+from toolkit.provision.on_host_acting import LAST_LINES, Operation, OperationError, as_user, crontab_of, drop, put, run
 from toolkit.provision.packages_program import environment, program_of_wheel, prune, resolve
 
 MARK = "crawlctl-steps:"
@@ -101,10 +101,9 @@ def command(wanted: Operation) -> None:
 def crontab(wanted: Operation) -> None:
     """Let the user's crontab have exactly these lines that end with our mark, beside what else is in it."""
     whose = ["-u", wanted["owner"]] if os.geteuid() == 0 else []
-    code, text = said(["crontab", "-l", *whose])
-    others = [line for line in text.splitlines() if not line.endswith(wanted["mark"])] if code == 0 else []
+    others = [line for line in crontab_of(whose).splitlines() if not line.endswith(wanted["mark"])]
     content = "".join(f"{line}\n" for line in [*others, *wanted["lines"]])
-    run(["crontab", *whose, "-"], given=content.encode())
+    run(["crontab", *whose, "-"], given=content.encode(errors="surrogateescape"))
 
 
 def lock(wanted: Operation) -> None:

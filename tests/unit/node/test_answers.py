@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -89,6 +90,12 @@ def test_what_is_no_file_or_no_number_is_refused(logs: Path) -> None:
     for span in ({"begin": "-1"}, {"begin": "x"}, {"most": "1e3"}, {"begin": "9" * 40}):
         with pytest.raises(RefusedError, match="whole number"):
             asked(logs, {**JOB, **span})
+
+
+def test_a_pipe_that_a_spider_laid_in_a_logs_place_holds_up_nobody(logs: Path) -> None:
+    os.mkfifo(logs / "shop" / "books" / "pipe.log")
+    with pytest.raises(RefusedError, match="no file"):
+        asked(logs, {**JOB, "job": "pipe"})
 
 
 def test_items_that_go_elsewhere_are_not_here(tmp_path: Path) -> None:

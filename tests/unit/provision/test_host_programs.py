@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from toolkit.model.errors import HostRefusedError
-from toolkit.provision import facts_program, programs
+from toolkit.provision import facts_program, programs, steps_program
 from toolkit.provision.facts_program import MARK
+from toolkit.provision.on_host_acting import OperationError
 from toolkit.provision.remote import Ran
 from toolkit.provision.steps import in_short
 
@@ -78,3 +79,28 @@ def test_a_program_of_somebody_else_in_our_folder_is_not_run_with_our_rights(
     uv.chmod(0o755)
     monkeypatch.setattr(os, "geteuid", lambda: uv.stat().st_uid + 1000)
     assert uv.stat().st_uid == 0 or facts_program.uv_version(str(uv)) is None
+
+
+@pytest.mark.parametrize(
+    ("listing", "written"),
+    [
+        ("echo '0 1 * * * backup'; echo '* * * * * old # ours'", "0 1 * * * backup\nnew # ours\n"),
+        ("echo 'no crontab for ann' >&2; exit 1", "new # ours\n"),
+        ("echo 'cannot read your crontab: I/O error' >&2; exit 1", None),
+    ],
+)
+def test_lines_of_others_in_a_crontab_survive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listing: str, written: str | None
+) -> None:
+    fake, kept = tmp_path / "crontab", tmp_path / "kept"
+    fake.write_text(f'#!/bin/sh\nfor word; do [ "$word" = -l ] && {{ {listing}; exit; }}; done\ncat >{kept}\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    wanted = {"owner": "root", "mark": "# ours", "lines": ["new # ours"]}
+    if written is None:
+        with pytest.raises(OperationError, match="I/O error"):
+            steps_program.crontab(wanted)
+    else:
+        steps_program.crontab(wanted)
+    assert (kept.read_text() if kept.exists() else None) == written

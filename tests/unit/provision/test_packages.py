@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from support.paper_host import bare_facts, wanted, wanted_packages
 
 from toolkit.model.errors import ConfigurationError
+from toolkit.provision import own_wheel
 from toolkit.provision.facts import EnvironmentFact
 from toolkit.provision.packages import PinsFolder, bare_pins, lines_of, odd_pin, platform_of, versions_of, wheels_for
 from toolkit.provision.provisioning import Provisioning
@@ -94,3 +96,20 @@ def test_what_one_host_has_is_kept_there_and_no_other_host_installs_it_unasked(t
     assert provisioning._known(facts, desired, "kind") == pins
     assert provisioning._known(bare_facts(), desired, "kind") is None
     assert PinsFolder(tmp_path).preferences("kind") == pins
+
+
+def test_two_crawlctls_that_make_the_wheel_at_once_do_not_mix_their_drafts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack, drafts = own_wheel._pack, []
+
+    def seen(path: Path, contents: Mapping[str, bytes]) -> None:
+        drafts.append(path)
+        if len(drafts) == 1:
+            own_wheel.make_own_wheel(tmp_path)
+        pack(path, contents)
+
+    monkeypatch.setattr(own_wheel, "_pack", seen)
+    made = own_wheel.make_own_wheel(tmp_path)
+    assert len(set(drafts)) == 2
+    assert [path.name for path in made.path.parent.iterdir()] == [made.path.name]
