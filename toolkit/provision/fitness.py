@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator
 
 from toolkit.provision.desired import Desired, bind_of
 from toolkit.provision.facts import Facts, Manager
 from toolkit.provision.host_plan import Problem
+from toolkit.provision.places import UNIT
 
 NEEDED_MB = 400
 """Free disk for a first environment, with the cache beside it."""
@@ -33,10 +35,11 @@ def problems(facts: Facts, desired: Desired, manager: Manager, *, needs_room: bo
     """Return everything that keeps a host from being provisioned."""
     return (
         *_of_python(facts, desired),
-        *_of_service(facts, manager),
+        *_of_service(facts, desired, manager),
         *_of_room(facts, needs_room=needs_room),
         *_of_network(facts, desired),
         *_of_others(facts, desired),
+        *_of_unit(facts),
         *_of_folder(facts),
     )
 
@@ -75,11 +78,14 @@ def _of_python(facts: Facts, desired: Desired) -> Iterator[Problem]:
         )
 
 
-def _of_service(facts: Facts, manager: Manager) -> Iterator[Problem]:
+def _of_service(facts: Facts, desired: Desired, manager: Manager) -> Iterator[Problem]:
     system = facts.service("system")
     if manager == "system" and not facts.is_root:
         why = facts.sudo_error or f"{facts.user} is not root"
         yield Problem("become root", why, "let it use sudo without a password, or say provision.service: user")
+    elif desired.host.ssh.sudo_password is not None and not facts.is_root and facts.sudo_error is not None:
+        # Whoever gives sudo's password wants root: another password must not make another node, in another folder.
+        yield Problem("become root", facts.sudo_error, "correct ssh.sudo_password; or provision.service: user")
     elif system is not None and not facts.is_root and manager != "system":
         why = f"the node there is a service of the system, and we are not root: {facts.sudo_error or facts.user}"
         yield Problem("become root", why, "set ssh.user or ssh.sudo_password as they were")
@@ -128,7 +134,19 @@ def _of_others(facts: Facts, desired: Desired) -> Iterator[Problem]:
     node = facts.record.get("node")
     if node is not None and node != desired.host.name:
         why = f"{facts.places.folder} holds the node {node}"
-        hint = f"crawlctl nodes remove --on {node} first; a host has one provisioned node"
+        hint = f"call it {node} in the inventory; or crawlctl nodes remove --on {node} first, while it is called so"
+        yield Problem("look at what is there", why, hint)
+
+
+def _of_unit(facts: Facts) -> Iterator[Problem]:
+    """Refuse to make the service of another node, which may run spiders, into that of this one."""
+    places = facts.places
+    unit = facts.files.get(places.system_unit if facts.is_root else places.user_unit)
+    text = unit.text.reveal() if unit is not None and unit.text is not None else ""
+    found = re.search(r"^WorkingDirectory=(.+)/node$", text, re.MULTILINE)
+    if found is not None and found[1] != places.folder:
+        why = f"its service {UNIT} runs the node in {found[1]}, not in {places.folder}"
+        hint = f"set provision.folder: {found[1]}; to move it, crawlctl nodes remove with that first"
         yield Problem("look at what is there", why, hint)
 
 

@@ -20,7 +20,13 @@ def provisioned_view(done: Outcomes[Provisioned]) -> View:
     """Show what was done on each host, and where it failed."""
     data = [provisioned_row(each, is_dry=False) for each in done]
     rows = [
-        (row["name"], _verdict(each), len(row["steps"]), f"{row['seconds']:.1f}", row["error"] or _joined(row["notes"]))
+        (
+            row["name"],
+            _verdict(each),
+            len(row["steps"]),
+            f"{row['seconds']:.1f}",
+            _joined([*_failure(each), *row["notes"]]),
+        )
         for row, each in zip(data, done, strict=True)
     ]
     columns = ("HOST", "RESULT", "STEPS", "SECONDS", "NOTE")
@@ -63,6 +69,15 @@ def _verdict(outcome: Outcome[Provisioned]) -> Styled:
     return Styled("changed", "green") if outcome.value.is_changed else Styled(UNCHANGED, "dim")
 
 
+def _failure(outcome: Outcome[Provisioned]) -> list[str]:
+    """Say why a host failed and what to do, without its name, which stands beside it."""
+    error = outcome.error
+    if error is None:
+        return []
+    why = str(error).removeprefix(f"{outcome.node}: ")
+    return [why] if error.hint is None else [why, f"-> {error.hint}"]
+
+
 def _joined(notes: Sequence[str]) -> str | None:
     return "\n".join(notes) or None
 
@@ -81,7 +96,8 @@ def _plan(outcome: Outcome[Provisioned]) -> Iterator[RenderableType]:
     done = outcome.value
     yield Text(str(outcome.node), style="bold")
     if done is None:
-        yield Text(f"  cannot be planned: {visible(str(outcome.error))}", style="red")
+        for line in _failure(outcome):
+            yield Text(f"  {visible(line)}", style="red")
         return
     if not done.steps:
         yield Text(f"  {UNCHANGED}", style="dim")

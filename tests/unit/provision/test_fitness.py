@@ -10,8 +10,8 @@ import pytest
 from support.paper_host import REDIS, bare_facts, wanted
 
 from toolkit.model.errors import ConfigurationError
-from toolkit.model.hosts import Secret
-from toolkit.provision.facts import LockFact, PythonFact, ServiceFact
+from toolkit.model.hosts import Secret, SshAddress
+from toolkit.provision.facts import FileFact, LockFact, PythonFact, ServiceFact
 from toolkit.provision.node_security import NodeSecurity
 from toolkit.provision.places import Places
 from toolkit.provision.plan import plan
@@ -20,6 +20,11 @@ from toolkit.provision.provisioning import is_gone
 OLD = PythonFact("/usr/bin/python3", (3, 9, 2))
 SYSTEM = {"service": "system"}
 NO_ROOT: dict[str, Any] = {"is_root": False, "service_user": "deploy", "has_service_user": True, "user": "deploy"}
+
+
+def unit_of(folder: str) -> FileFact:
+    return FileFact("digest", 0o644, "root", Secret(f"[Service]\nWorkingDirectory={folder}\n"))
+
 
 UNFIT: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("old Python", {"python": OLD}, {}, "python3 is Python 3.9.2; a node needs 3.11"),
@@ -51,6 +56,12 @@ UNFIT: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("foreign address", {"bind_error": "not ours"}, {}, "10.0.0.1 is no address of this host"),
     ("Redis away", {"redis": {"10.0.0.9:6379": "Connection refused"}}, {}, "10.0.0.9:6379: Connection refused"),
     ("another node", {"record": {"node": "node-7"}}, {}, "/opt/crawlctl holds the node node-7"),
+    (
+        "unit of another folder",
+        {"files": {"/etc/systemd/system/crawlctl-node.service": unit_of("/srv/crawl/node")}},
+        {},
+        "its service crawlctl-node runs the node in /srv/crawl",
+    ),
     ("other system", {"system": "darwin"}, {}, "it runs darwin; nodes are provisioned on Linux only"),
     ("shared folder", {"places": Places("/usr/local/", "/root")}, {}, "/usr/local is not a folder of the node alone"),
     ("whole disk", {"places": Places("/opt/..", "/root")}, {}, "/ is not a folder of the node alone"),
@@ -72,6 +83,14 @@ def test_what_makes_a_host_unfit_is_said(changes: dict[str, Any], provision: dic
     assert len(problems) == 1
     assert why in problems[0].why
     assert problems[0].hint or "Linux" in problems[0].why
+
+
+def test_wrong_password_of_sudo_is_no_wish_for_a_node_without_root() -> None:
+    facts = bare_facts(**NO_ROOT, sudo_error="sudo does not take the password of deploy")
+
+    refused = plan(facts, wanted({"ssh": SshAddress(sudo_password=Secret("no"))})).problems
+    assert [each.why for each in refused] == ["sudo does not take the password of deploy"]
+    assert not plan(facts, wanted()).problems
 
 
 def test_newer_python_that_the_host_has_is_named() -> None:
