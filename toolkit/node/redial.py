@@ -26,6 +26,7 @@ REDIALS = "changes its address"
 SETTLE_S = 10.0
 """How long after its end the command may take to have its effect, while Redis is reached."""
 
+KILLED_WITHIN_S = 5.0
 LOOK_S = 0.5
 BUSY_S = 1.0
 LAST_WORDS = 200
@@ -53,14 +54,23 @@ def run_command(words: Sequence[str], timeout_s: float) -> str | None:
     try:
         output, _ = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return f"{words[0]} took longer than {timeout_s:g} s"
+        return f"{words[0]} took longer than {timeout_s:g} s{_ended(process)}"
     if process.returncode == 0:
         return None
     lines = output.decode("utf-8", "replace").split("\n")
     last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
     return f"{words[0]} ended with {process.returncode}: {last[-LAST_WORDS:]}"
+
+
+def _ended(process: subprocess.Popen[bytes]) -> str:
+    """End a command with all of its group, and say so where that cannot be done: what sudo began is root's."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=KILLED_WITHIN_S)
+    except (PermissionError, ProcessLookupError, subprocess.TimeoutExpired):
+        if process.stdout is not None:
+            process.stdout.close()
+    return "" if process.poll() is not None else ", and cannot be ended by us"
 
 
 class Redialler:

@@ -144,7 +144,7 @@ def _of_unit(facts: Facts) -> Iterator[Problem]:
     unit = facts.files.get(places.system_unit if facts.is_root else places.user_unit)
     text = unit.text.reveal() if unit is not None and unit.text is not None else ""
     found = re.search(r"^WorkingDirectory=(.+)/node$", text, re.MULTILINE)
-    if found is not None and found[1] != places.folder:
+    if found is not None and posixpath.normpath(found[1]) != posixpath.normpath(places.folder):
         why = f"its service {UNIT} runs the node in {found[1]}, not in {places.folder}"
         hint = f"set provision.folder: {found[1]}; to move it, crawlctl nodes remove with that first"
         yield Problem("look at what is there", why, hint)

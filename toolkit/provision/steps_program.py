@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from toolkit.provision.on_host import boot_id, has_user, said
+from toolkit.provision.on_host import boot_id, has_user, plain, said
 from toolkit.provision.on_host_acting import LAST_LINES, Operation, OperationError, as_user, crontab_of, drop, put, run
 from toolkit.provision.packages_program import environment, program_of_wheel, prune, resolve
 
@@ -124,6 +124,13 @@ def lock(wanted: Operation) -> None:
         fresh.unlink(missing_ok=True)
 
 
+def keep_lock(wanted: Operation) -> None:
+    """Make sure that the host is still ours: our operator may be gone, and another one at work here."""
+    held = json.loads((plain(wanted["path"]) or b"{}").decode())
+    if held.get("token", wanted["token"]) != wanted["token"]:
+        raise OperationError(f"{held['who']} provisions this host now")
+
+
 def unlock(wanted: Operation) -> None:
     """Give the right back, if it is still ours."""
     path = Path(wanted["path"])
@@ -189,8 +196,11 @@ def main(wanted: Operation) -> None:
     os.umask(0o022)
     results: list[Any] = []
     answer: dict[str, Any] = {"results": results}
+    locks = [each for each in wanted["operations"][:1] if each["do"] == "lock"]
     for operation in wanted["operations"]:
         try:
+            for lock_ in locks if results else ():
+                keep_lock(lock_)
             results.append(KINDS[operation["do"]](operation))
         except (OperationError, OSError, KeyError, ValueError, tarfile.TarError, zipfile.BadZipFile) as error:
             why = error.strerror or str(error) if isinstance(error, OSError) else str(error)

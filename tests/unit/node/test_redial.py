@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -162,3 +165,19 @@ def test_an_operator_may_name_the_share(args: dict[str, str], share: float | Non
 def test_what_is_no_share_is_refused(text: str) -> None:
     with pytest.raises(RefusedError):
         share_of(Question("1", NodeName("node-1"), "redial", {"share": text}).args)
+
+
+def test_a_command_that_is_not_ours_to_end_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours: list[int] = []
+
+    def of_root(pid: int, _: int) -> None:
+        ours.append(pid)
+        raise PermissionError
+
+    killpg = os.killpg
+    monkeypatch.setattr(os, "killpg", of_root)
+    begun = time.monotonic()
+    why = run_command([sys.executable, "-c", "import time; time.sleep(60)"], 0.2)
+    killpg(ours[0], signal.SIGKILL)
+    assert str(why).endswith("took longer than 0.2 s, and cannot be ended by us")
+    assert time.monotonic() - begun < 20

@@ -154,3 +154,8 @@ def test_only_an_ended_process_of_our_own_machine_is_known_to_be_gone() -> None:
     assert not is_gone(f"ann@pc:{os.getpid()}", "ann@pc:1")
     assert not is_gone(f"ann@laptop:{ended.pid}", "ann@pc:1")
     assert not is_gone("somebody", "ann@pc:1")
+
+
+def test_a_folder_is_the_same_however_it_is_written() -> None:
+    files = {"/etc/systemd/system/crawlctl-node.service": unit_of("/srv/crawl/node")}
+    assert not plan(bare_facts(files=files, places=Places("/srv/crawl/", "/root")), wanted()).problems

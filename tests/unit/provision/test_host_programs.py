@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,25 @@ def test_lines_of_others_in_a_crontab_survive(
     else:
         steps_program.crontab(wanted)
     assert (kept.read_text() if kept.exists() else None) == written
+
+
+def test_whoever_lost_the_hosts_lock_does_nothing_more(tmp_path: Path) -> None:
+    lock, done = tmp_path / "lock", tmp_path / "done"
+    taken = {"do": "lock", "path": str(lock), "who": "ann", "token": "a", "takes_over": None, "doing": "lock"}
+    stolen = {"do": "file", "path": str(lock), "text": '{"who": "bob", "token": "b"}', "mode": 0o644, "doing": "steal"}
+    more = {"do": "file", "path": str(done), "text": "x", "mode": 0o644, "doing": "go on"}
+
+    def said(*operations: Mapping[str, object]) -> dict[str, object]:
+        program = programs.composed(programs.STEPS, {"operations": operations})
+        ended = subprocess.run([sys.executable, "-I", "-"], input=program, capture_output=True, check=True)
+        answer: dict[str, object] = json.loads(ended.stdout.decode().partition("crawlctl-steps:")[2])
+        return answer
+
+    assert said(taken, more) == {"results": [None, None]}
+    done.unlink()
+    assert said(taken, stolen, more) == {
+        "results": [None, None],
+        "failed": "go on",
+        "why": "bob provisions this host now",
+    }
+    assert not done.exists()
