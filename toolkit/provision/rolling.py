@@ -18,7 +18,14 @@ from toolkit.cluster.fanout import InterruptedFanOutError, fan_out
 from toolkit.cluster.membership import registered
 from toolkit.cluster.node_life import is_empty
 from toolkit.cluster.nodes import Nodes
-from toolkit.model.errors import CrawlctlError, NodeError, NodesFailedError, RefusedError, UsageError
+from toolkit.model.errors import (
+    CrawlctlError,
+    NodeError,
+    NodesFailedError,
+    NodeUnreachableError,
+    RefusedError,
+    UsageError,
+)
 from toolkit.model.hosts import Host
 from toolkit.model.names import NodeName, Session
 from toolkit.model.nodes import NodeRecord
@@ -167,6 +174,7 @@ class _Turn:
         self._on_step = on_step
         self._step = NOT_BEGUN
         self._is_drained_by_us = False
+        self._untold: str | None = None
 
     def take(self, change: Callable[[Host], Changed]) -> Rolled:
         began = time.monotonic()
@@ -235,22 +243,29 @@ class _Turn:
         return max(1, record.report.running)
 
     def _wait_for_stock_jobs(self) -> None:
-        """Wait for the jobs of a stock node, which would end with it; one that does not answer has none to spare."""
-        if self.name not in self._nodes:
+        """Wait for the jobs of a stock node, which would end with it; one that is not there has none to spare."""
+        if self.name not in self._nodes or self._care.resumes:
             return
         left = self._wait(self._stock_jobs, within_s=self._care.drain_s)
         if left and not (self._care.is_forced and not self._stop.is_set()):
             raise self._not_empty(left)
 
     def _stock_jobs(self) -> int:
+        self._untold = None
         try:
             return self._nodes[self.name].load().running
-        except NodeError:
+        except NodeUnreachableError:
             return 0
+        except NodeError as error:
+            self._untold = error.why
+            return 1
 
     def _not_empty(self, left: int) -> CrawlctlError:
         if self._stop.is_set():
             return RefusedError(f"{self.name}: interrupted before anything was changed")
+        if self._untold is not None:
+            why = f"{self.name} does not tell whether it runs jobs, so it was left as it is: {self._untold}"
+            return NodesFailedError(why, hint="--force goes on all the same")
         hint = f"crawlctl jobs list --state running --on {self.name}; --force goes on all the same"
         return NodesFailedError(f"{self.name} still runs {left} job(s), so it was left as it is", hint=hint)
 

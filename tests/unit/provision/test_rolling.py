@@ -2,14 +2,77 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support.registry import a_record
 
-from toolkit.model.errors import UsageError
-from toolkit.model.names import Session
-from toolkit.provision.rolling import ailment, batch_size
+from toolkit.cluster.nodes import Nodes
+from toolkit.model.errors import NodeError, NodeTimeoutError, NodeUnauthorizedError, NodeUnreachableError, UsageError
+from toolkit.model.hosts import Host
+from toolkit.model.names import NodeName, Session
+from toolkit.model.rolls import Rolled
+from toolkit.provision.rolling import Care, Changed, ailment, batch_size, roll
+from toolkit.store.open import open_store
+
+
+@dataclass
+class StockNode:
+    """A stock node that fails its calls, as the roll sees it."""
+
+    name: NodeName
+    error: NodeError
+
+    def load(self) -> None:
+        raise self.error
+
+
+def rolled(tmp_path: Path, error: NodeError, care: Care, changed: list[str]) -> Rolled:
+    def change(host: Host) -> Changed:
+        changed.append(host.name)
+        return Changed("changed", is_restarted=False)
+
+    host = Host(NodeName("a"), "10.0.0.1")
+    node: Any = StockNode(host.name, error)
+    store = open_store(None, tmp_path)
+    try:
+        (found,) = roll(
+            [host],
+            change,
+            batch=1,
+            care=care,
+            store=store,
+            nodes=Nodes([node]),
+            who="ann",
+            on_step=lambda *_: None,
+            on_done=lambda _: None,
+        )
+    finally:
+        store.close()
+    return found
+
+
+@pytest.mark.parametrize(
+    "error", [NodeTimeoutError("a", "look", "no answer"), NodeUnauthorizedError("a", "look", "HTTP 401")]
+)
+def test_a_stock_node_that_cannot_tell_what_it_runs_is_not_ended(tmp_path: Path, error: NodeError) -> None:
+    changed: list[str] = []
+    care = Care(survive=True, drain_s=0.1, ends_up=False)
+
+    found = rolled(tmp_path, error, care, changed)
+    assert (found.ok, changed) == (False, [])
+    assert error.why in str(found.error)
+    assert rolled(tmp_path, error, replace(care, is_forced=True), changed).ok
+    assert rolled(tmp_path, error, replace(care, resumes=True), changed).ok, "a start ends nothing"
+
+
+def test_a_stock_node_that_does_not_run_has_no_jobs_to_wait_for(tmp_path: Path) -> None:
+    away = NodeUnreachableError("a", "look", "nothing listens there")
+    changed: list[str] = []
+    assert rolled(tmp_path, away, Care(drain_s=60, ends_up=False), changed).ok
+    assert changed == ["a"]
 
 
 @pytest.mark.parametrize(
