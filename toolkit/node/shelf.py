@@ -31,6 +31,7 @@ from toolkit.node.eggstorage import ProvenEggStorage, held_as
 from toolkit.node.environments import Environments
 from toolkit.node.listing import SpiderLister
 from toolkit.node.membership import membership
+from toolkit.node.once import Once
 from toolkit.node.reactor import reactor
 from toolkit.node.trusting import Trust
 
@@ -77,6 +78,7 @@ class Shelf:
         self.trust = trust or Trust(None)
         self._lister = lister
         self._environments = environments
+        self._listings: Once[tuple[ProjectName, str, Surroundings], Proof] = Once()
         self._lock = threading.Lock()
 
     @contextmanager
@@ -259,7 +261,14 @@ class Shelf:
         return StagedEgg(project, path, found, size_bytes)
 
     def _list(self, project: ProjectName, egg: Path, digest: str, surroundings: Surroundings) -> Proof:
-        """List an egg's spiders where all that it needs is: here, or in an environment of its own."""
+        """List an egg's spiders where all that it needs is: here, or in an environment of its own.
+
+        An egg that is offered in the store while it is uploaded comes by both ways at once, and is listed once.
+        """
+        key = (project, digest, surroundings)
+        return self._listings.do(key, lambda: self._listed(project, egg, digest, surroundings))
+
+    def _listed(self, project: ProjectName, egg: Path, digest: str, surroundings: Surroundings) -> Proof:
         needs = needs_of(egg)
         environment = self._environments.ensure(needs.lines) if needs.has_environment else None
         if environment is None and (lacks := lacking(needs.lines)):

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -187,6 +188,29 @@ def test_after_a_restart_an_untouched_egg_is_not_even_read(monkeypatch: pytest.M
     assert later.prove_held(SHOP, V1, HERE)
     assert later.catalogue.versions() == {SHOP: (V1,)}
     assert spider_list.cache["shop"] == {"v1": ["alpha", "beta"]}
+
+
+def test_an_egg_that_comes_by_two_ways_at_once_is_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf, listings, both = open_shelf(), [], threading.Barrier(2)
+    really = SpiderLister.spiders
+
+    def counted(self: SpiderLister, *args: Any, **more: Any) -> Any:
+        listings.append(args)
+        return really(self, *args, **more)
+
+    def bring(version: VersionName) -> None:
+        with shelf.staged(SHOP, io.BytesIO(EGG)) as staged:
+            both.wait()
+            shelf.publish(staged, version, shelf.prove(staged), replaces=None)
+
+    monkeypatch.setattr(SpiderLister, "spiders", counted)
+    ways = [threading.Thread(target=bring, args=(version,)) for version in (V1, V2)]
+    for way in ways:
+        way.start()
+    for way in ways:
+        way.join(60)
+    assert len(listings) == 1
+    assert shelf.catalogue.versions() == {SHOP: (V1, V2)}
 
 
 def test_an_egg_that_was_merely_touched_is_read_and_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
