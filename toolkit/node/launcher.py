@@ -16,8 +16,8 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from toolkit.model.errors import CrawlctlError
-from toolkit.model.jobs import JobState
+from toolkit.model.errors import CrawlctlError, UntrustedError
+from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, Token
 from toolkit.model.queue import Claimed, Ending, Wish
 from toolkit.node import adoption, spawning
@@ -163,6 +163,7 @@ class LeasedLauncher(Service):
 
     def _prepare(self, claimed: Claimed, claim: Claim, slot: int) -> Run:
         """Make all that the process needs; nothing is begun yet."""
+        self._require_proof(claimed.job)
         message = spawning.message_of(claimed.job)
         environment = self.app.getComponent(IEnvironment)
         message["settings"].update(environment.get_settings(message))
@@ -174,6 +175,21 @@ class LeasedLauncher(Service):
         run = Run(claim, folder, on_gone=lambda run: self._gone(run, slot))
         run.args, run.env = args, spawning.environment_of(env, folder)
         return run
+
+    def _require_proof(self, job: Job) -> None:
+        """Make sure, where only certain keys are trusted, that the release was found to be signed by one.
+
+        Whoever writes to the Redis could else have eggs run that lie here and do not count.
+
+        Raises:
+            UntrustedError: it was not, or the job names none.
+
+        """
+        member = self.membership
+        if member.settings.trusted_keys is None:
+            return
+        if job.version is None or member.catalogue.proof(job.project, job.version) is None:
+            raise UntrustedError(f"{job.project} {job.version or 'without a version'} is not proven here")
 
     def _could_not_begin(self, claim: Claim, run: Run | None, error: Exception) -> None:
         why = f"could not be started: {spawning.words_of(error)}"

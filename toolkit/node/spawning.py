@@ -15,7 +15,7 @@ from typing import Any
 from scrapyd.exceptions import ScrapydError
 from scrapyd.launcher import get_crawl_args
 
-from toolkit.model.errors import CrawlctlError
+from toolkit.model.errors import CrawlctlError, UntrustedError
 from toolkit.model.jobs import Job
 from toolkit.model.names import check_job_id
 from toolkit.model.orders import Order, check_order
@@ -99,7 +99,7 @@ def spawn(run: Run) -> None:
 
 def is_of_the_node(error: BaseException) -> bool:
     """Tell whether the node, not the job, kept a process from starting: then the job goes back and another may try."""
-    return isinstance(error, OSError) and error.errno not in _OF_THE_JOB
+    return isinstance(error, UntrustedError) or (isinstance(error, OSError) and error.errno not in _OF_THE_JOB)
 
 
 def words_of(error: BaseException) -> str:

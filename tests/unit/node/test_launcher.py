@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,14 +32,26 @@ GIVEN = Claimed(
 )
 
 
+NOW = datetime.now(UTC)
+
+
 class Desk:
     """A launcher whose poller gives what it is told, and whose environment fails as told."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, settings: object, environment: object) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        settings: object,
+        environment: object,
+        trusted_keys: str = "",
+    ) -> None:
         monkeypatch.chdir(folder)  # Scrapyd reads a scrapyd.conf that lies where it is started.
         config = Config(values={"dbs_dir": str(folder / "dbs"), "max_proc": "1"})
         config.cp.add_section("crawlctl")
         config.cp.set("crawlctl", "redis", "redis://nowhere:1/0")
+        config.cp.set("crawlctl", "trusted_keys", trusted_keys)
         self.member = membership(config)
         monkeypatch.setattr(self.member, "ask", lambda work: succeed(work(SimpleNamespace(queue=self, crawls=self))))
         self._fails = {"settings": settings, "environment": environment}
@@ -109,6 +122,23 @@ def test_a_job_goes_back_from_a_node_that_cannot_use_its_folders(
     assert desk.outcomes[0] == "rest 10"
     assert "of the node" in desk.outcomes[1]
     assert len(desk.offers) == 2
+
+
+@pytest.mark.parametrize("version", [VersionName("v1"), None])
+def test_a_node_that_trusts_certain_keys_runs_nothing_that_it_has_not_proven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: VersionName | None
+) -> None:
+    begun: list[Run] = []
+    monkeypatch.setattr(spawning, "spawn", begun.append)
+    desk = Desk(tmp_path, monkeypatch, settings=None, environment=None, trusted_keys="trusted.keys")
+    desk.offers[0].callback(replace(GIVEN, job=replace(GIVEN.job, version=version)))
+    assert not begun
+    assert desk.outcomes[0] == "rest 10"
+    assert "is not proven here" in desk.outcomes[1]
+
+    desk.member.catalogue.add("shop", "v1", Proof("0" * 64, (SpiderName("books"),), Surroundings("", ""), NOW))
+    desk.offers[-1].callback(GIVEN)
+    assert len(begun) == 1
 
 
 @pytest.mark.parametrize("number", [errno.E2BIG, errno.ENAMETOOLONG])
