@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import secrets
 import stat
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +27,6 @@ PROVISIONED_FILE = "provisioned.json"
 REDIS_FOLDER = "redis"
 NODES_FOLDER = "nodes"
 ADDRESS_FILE = "address"
-_NOTING = threading.Lock()
 _LOOPBACK = {"localhost": "127.0.0.1", "127.0.0.1": "127.0.0.1", "::1": "::1"}
 
 
@@ -143,20 +141,19 @@ def provisioned_places(folder: Path) -> Mapping[str, str]:
 
 
 def note_provisioned(folder: Path, host: Host) -> None:
-    """Remember that the host at this URL has the generated password, so that commands send it there. Safe for threads.
+    """Remember that the host at this URL has the generated password, so that commands send it there.
 
-    To no other address is it ever sent: one that is changed in the inventory has to be provisioned first.
+    Of two runs at once neither forgets what the other notes. To no other address is it ever sent: one that is changed in the inventory has to be provisioned first.
     """
-    with _NOTING:
+    with private_files.changing(folder):
         known = provisioned_places(folder)
         if known.get(host.name) != host.url:
-            private_files.make_folder(folder)
             private_files.write(folder / PROVISIONED_FILE, json.dumps({**known, host.name: host.url}, indent=1) + "\n")
 
 
 def forget_provisioned(folder: Path, name: str) -> None:
     """Send the generated password to this host no more."""
-    with _NOTING:
+    with private_files.changing(folder):
         known = dict(provisioned_places(folder))
         if known.pop(name, None) is not None:
             private_files.write(folder / PROVISIONED_FILE, json.dumps(known, indent=1) + "\n")

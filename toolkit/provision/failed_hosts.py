@@ -30,11 +30,11 @@ def failed_hosts(state_folder: Path) -> tuple[NodeName, ...]:
 
 def remember_failed(state_folder: Path, *, tried: Collection[NodeName], failed: Collection[NodeName]) -> None:
     """Note which of the tried hosts failed now; what is known of others stays."""
-    before = failed_hosts(state_folder)
-    after = [name for name in before if name not in set(tried)] + list(failed)
-    if list(before) != after:
-        private_files.make_folder(state_folder)
-        private_files.write(state_folder / _FILE, json.dumps(after) + "\n")
+    with private_files.changing(state_folder):
+        before = failed_hosts(state_folder)
+        after = [name for name in before if name not in set(tried)] + list(failed)
+        if list(before) != after:
+            private_files.write(state_folder / _FILE, json.dumps(after) + "\n")
 
 
 def with_failed(inventory: Inventory, pattern: str | None, state_folder: Path) -> Inventory:

@@ -198,14 +198,14 @@ class Keyring:
 
     def _change(self, change: Callable[[str], str]) -> bool:
         """Write the list anew, if that makes a difference."""
-        text = private_files.read(self.list_path)
-        fresh = change(text if text is not None else _HEADING)
-        if fresh == text:
-            return False
-        if self.named_list is None:
-            private_files.make_folder(self.list_path.parent)
-        private_files.write(self.list_path, fresh)
-        return True
+        # One who adds a key at the same time must not bring one back that is being revoked.
+        with private_files.changing(self.state_folder / FOLDER):
+            text = private_files.read(self.list_path)
+            fresh = change(text if text is not None else _HEADING)
+            if fresh == text:
+                return False
+            private_files.write(self.list_path, fresh)
+            return True
 
 
 def owner() -> str:

@@ -125,6 +125,24 @@ def one_at_a_time(folder: Path, *, doing: str) -> Iterator[None]:
         os.close(lock)
 
 
+@contextlib.contextmanager
+def changing(folder: Path) -> Iterator[None]:
+    """Let nobody else change small files of the folder meanwhile, in this process or another; waits, for moments.
+
+    Raises:
+        ConfigurationError: the folder cannot be written.
+
+    """
+    path = make_folder(folder) / ".changing"
+    with disk_errors(path, "open"):
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
 def _write_beside(path: Path, text: str) -> Path:
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from toolkit.config.inventory import load
 from toolkit.model.errors import NotFoundError
 from toolkit.model.names import NodeName
-from toolkit.provision.credentials import local_password, note_provisioned, with_local_credentials
+from toolkit.provision.credentials import local_password, note_provisioned, provisioned_places, with_local_credentials
 from toolkit.provision.failed_hosts import failed_hosts, remember_failed, with_failed
 
 A, B, C = map(NodeName, "abc")
@@ -50,3 +52,26 @@ def test_generated_password_goes_only_where_it_was_provisioned(tmp_path: Path) -
     assert other.password is None
     assert moved.password is None
     assert kept.username == "me"
+
+
+_NOTES = """
+import sys
+from pathlib import Path
+from toolkit.model.hosts import Host
+from toolkit.model.names import NodeName
+from toolkit.provision.credentials import note_provisioned
+from toolkit.provision.failed_hosts import remember_failed
+folder, mine = Path(sys.argv[1]), sys.argv[2]
+for number in range(40):
+    name = NodeName(f"{mine}-{number}")
+    note_provisioned(folder, Host(name, "10.0.0.1"))
+    remember_failed(folder, tried=[name], failed=[name])
+"""
+
+
+def test_two_runs_at_once_forget_nothing_of_each_other(tmp_path: Path) -> None:
+    runs = [subprocess.Popen([sys.executable, "-c", _NOTES, str(tmp_path), mine]) for mine in ("a", "b")]
+    assert [run.wait(60) for run in runs] == [0, 0]
+    names = {f"{mine}-{number}" for mine in ("a", "b") for number in range(40)}
+    assert set(provisioned_places(tmp_path)) == names
+    assert set(failed_hosts(tmp_path)) == names
