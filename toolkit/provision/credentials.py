@@ -143,7 +143,8 @@ def provisioned_places(folder: Path) -> Mapping[str, str]:
 def note_provisioned(folder: Path, host: Host) -> None:
     """Remember that the host at this URL has the generated password, so that commands send it there.
 
-    Of two runs at once neither forgets what the other notes. To no other address is it ever sent: one that is changed in the inventory has to be provisioned first.
+    To no other address is it ever sent: one that is changed in the inventory has to be provisioned first. Of two runs
+    at once neither forgets what the other notes.
     """
     with private_files.changing(folder):
         known = provisioned_places(folder)
