@@ -17,10 +17,12 @@ from support.waiting import wait_until
 
 from toolkit.cluster.membership import registered
 from toolkit.cluster.nodes import Nodes
+from toolkit.model.errors import HostUnreachableError
 from toolkit.model.hosts import Host
 from toolkit.model.names import NodeName
 from toolkit.model.rolls import DONE, NOT_BEGUN, Rolled
-from toolkit.provision.rolling import DRAIN, HEALTH, Care, Changed, InterruptedRollError, roll
+from toolkit.provision.remote import CONNECT
+from toolkit.provision.rolling import CHANGE, DRAIN, HEALTH, Care, Changed, InterruptedRollError, roll
 
 QUICK = Care(drain_s=0.3, health_s=2)
 
@@ -104,6 +106,16 @@ def test_a_host_that_does_not_get_well_stops_the_roll_and_stays_drained(hosts: H
     assert str(rolled[1].error) == "b is not well after 2 s: it takes no job: the disk is full"
     assert rolled[1].note == "b stays drained"
     assert hosts.draining() == ["b"]
+
+
+def test_a_host_that_lets_nobody_in_takes_jobs_again(hosts: Hosts) -> None:
+    def change(host: Host) -> Changed:
+        raise HostUnreachableError(host.name, CONNECT, "no route to host")
+
+    rolled = hosts.roll(change)
+    assert [each.step for each in rolled] == [CHANGE, NOT_BEGUN, NOT_BEGUN]
+    assert rolled[0].note is None
+    assert hosts.draining() == []
 
 
 def test_a_host_with_jobs_is_left_as_it_is_unless_forced(hosts: Hosts) -> None:

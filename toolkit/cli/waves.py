@@ -284,7 +284,8 @@ def _conclude(session: Session, ended: WavesResult, *, is_undo: bool) -> None:
         return
     away = [error for error in result.errors if isinstance(error, (NodeUnreachableError, NodeTimeoutError))]
     is_nobody_there = len(result.results) == len(away) > 0
-    raise session.failed(NothingReachableError(text) if is_nobody_there else NodesFailedError(text))
+    hint = f"crawlctl rollouts show {rollout.id} tells what was found on the way"
+    raise session.failed((NothingReachableError if is_nobody_there else NodesFailedError)(text, hint=hint))
 
 
 def _standing(rollout: WaveRollout) -> str:

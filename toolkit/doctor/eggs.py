@@ -15,6 +15,7 @@ from toolkit.model.rollouts import RolloutState, is_left
 from toolkit.model.snapshot import NodeState, NodeStatus
 
 LONG = timedelta(hours=1)
+_UNSIGNED = "is not signed"
 
 
 def judge_eggs(evidence: ClusterEvidence, *, has_eggs: bool) -> list[Judged]:
@@ -76,8 +77,11 @@ def _missing(evidence: ClusterEvidence, *, has_eggs: bool) -> Iterator[Judged]:
             name = status.name
             reason = f": {why}" if why else ""
             text = f"does not hold {project} {version}, which is active{reason}: it gets none of its jobs"
-            is_ours = has_eggs and name in evidence.listed
+            is_unsigned = _UNSIGNED in why
+            is_ours = has_eggs and name in evidence.listed and not is_unsigned
             command = "crawlctl deploy" if record is None else f"crawlctl nodes show {name}"
+            if is_unsigned:
+                command = f"crawlctl keys sign {version} -p {project}"
             remedy = BringEgg(name, project, version) if is_ours else None
             yield found("egg-missing", ERROR, text, node=name, command=command, remedy=remedy)
 

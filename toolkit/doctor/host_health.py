@@ -42,7 +42,7 @@ def judge_way_in(host: Host, error: CrawlctlError) -> Judged:
         why = re.sub(rf"(?<![\w.]){re.escape(place)}(:\d+)?(?![\w.-])", "it", why)
     login = f"crawlctl inventory show {host.name}"
     if isinstance(error, HostKeyError):
-        text = f"shows a key that is not the known one: {why}"
+        text = f"shows a key that we cannot trust: {why}"
         return found(
             "ssh-host-key", ERROR if is_wanted else WARNING, text, node=host.name, command="crawlctl docs bare-hosts"
         )

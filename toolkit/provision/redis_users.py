@@ -102,8 +102,8 @@ def with_user(url: Secret, role: Role, state_folder: Path, *, cluster: str) -> S
 
 
 def known_roles(state_folder: Path) -> Mapping[Role, bool]:
-    """Tell for which roles there is a user with a password."""
-    return {role: (state_folder / FOLDER / f"{role}.password").exists() for role in Role}
+    """Tell for which roles a user was put into Redis; a password alone may be left from a try that failed."""
+    return {role: (state_folder / FOLDER / f"{role}.url").exists() for role in Role}
 
 
 def has_credentials(url: Secret) -> bool:

@@ -13,6 +13,9 @@ from typing import Protocol
 
 from toolkit.model.hosts import Host
 
+CONNECT = "connect by SSH"
+"""What is said to be under way (`HostError.doing`) before a host has let us in: nothing was done there."""
+
 STEP_TIMEOUT_S = 120.0
 """How long a command may take unless its caller knows better."""
 

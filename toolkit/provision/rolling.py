@@ -5,6 +5,7 @@ What is done to a host is a function that the caller gives; this decides who is 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import threading
@@ -20,6 +21,7 @@ from toolkit.cluster.node_life import is_empty
 from toolkit.cluster.nodes import Nodes
 from toolkit.model.errors import (
     CrawlctlError,
+    HostError,
     NodeError,
     NodesFailedError,
     NodeUnreachableError,
@@ -32,6 +34,7 @@ from toolkit.model.nodes import NodeRecord
 from toolkit.model.outcomes import Outcome, Outcomes
 from toolkit.model.rolls import DONE, NOT_BEGUN, Rolled
 from toolkit.model.snapshot import NodeState
+from toolkit.provision.remote import CONNECT
 from toolkit.store.interfaces import Store
 
 DRAIN, CHANGE, HEALTH, FORGET = "drain", "change", "health", "forget"
@@ -181,6 +184,9 @@ class _Turn:
         try:
             note = self._take(change)
         except CrawlctlError as error:
+            if isinstance(error, HostError) and error.doing == CONNECT:
+                # We were not let in, so it is as it was.
+                self._resume_ours()
             stays = f"{self.name} stays drained" if self._is_drained_by_us else None
             return Rolled(self.name, self._step, time.monotonic() - began, stays, error)
         return Rolled(self.name, DONE, time.monotonic() - began, note)
@@ -208,6 +214,12 @@ class _Turn:
         if self._store.shared is not None:
             self._store.shared.nodes.resume([self.name])
         self._is_drained_by_us = False
+
+    def _resume_ours(self) -> None:
+        """Take back the drain that is ours; where the store does not answer either, it stays, and is told."""
+        if self._is_drained_by_us:
+            with contextlib.suppress(CrawlctlError):
+                self._resume()
 
     def _forget(self, before: NodeRecord | None) -> None:
         """Drop the node from the registry once it is silent; its name may be given again."""

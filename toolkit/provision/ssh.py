@@ -15,8 +15,9 @@ from toolkit.model.errors import HostRefusedError, HostTimeoutError, HostUnreach
 from toolkit.model.hosts import Host
 from toolkit.provision import scripts
 from toolkit.provision.by_shell import CHUNK_BYTES, ByShell, Call, Ended, Feed
+from toolkit.provision.remote import CONNECT
 from toolkit.provision.routes import Route
-from toolkit.provision.ssh_connection import CONNECT, SILENT_S, Connector
+from toolkit.provision.ssh_connection import SILENT_S, Connector
 
 LOOK_AFTER_S = 10.0
 """After so long without a byte, the host is asked whether it is still there."""

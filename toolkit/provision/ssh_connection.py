@@ -20,6 +20,7 @@ from paramiko import PKey, SSHClient, SSHException, Transport
 from toolkit.model.errors import HostError, HostKeyError, HostUnauthorizedError, HostUnreachableError
 from toolkit.provision import known_hosts
 from toolkit.provision.known_hosts import Entry, HostKey, Verdict
+from toolkit.provision.remote import CONNECT
 from toolkit.provision.routes import Hop, Route
 from toolkit.provision.ssh_login import Login, NotLetInError
 from toolkit.provision.trusted_keys import TrustedKeys
@@ -27,7 +28,6 @@ from toolkit.provision.trusted_keys import TrustedKeys
 # It tells of every broken connection on stderr; we tell of it ourselves, once.
 logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
 
-CONNECT = "connect by SSH"
 SILENT_S = 20.0
 KEEPALIVE_S = 5
 

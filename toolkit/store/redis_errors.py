@@ -12,6 +12,7 @@ ACL_RULES = "~crawlctl:* &crawlctl:* +@all -@admin"
 
 _RIGHTS_HINT = f"crawlctl redis users makes users that have them; one of your own needs the ACL rules {ACL_RULES}"
 _AUTH_HINT = "give user and password in the inventory's redis URL, best as {env: NAME} or {file: PATH}"
+LACKS = "it lacks a command that crawlctl needs"
 _HOST_HINT = "check host and port in the redis URL"
 _LOG_HINT = "look at its log"
 # The text of the error or of what caused it; what it means; what to do.
@@ -27,7 +28,7 @@ _PHRASES = (
     ("Name or service not known", "its host name is unknown", _HOST_HINT),
     ("No address associated", "its host name is unknown", _HOST_HINT),
     ("Temporary failure in name resolution", "its host name cannot be looked up now", "check the name server"),
-    ("unknown command", "it lacks a command that crawlctl needs", "Redis 7.0 or Valkey 7.2 is the least"),
+    ("unknown command", LACKS, "Redis 7.0 or Valkey 7.2 is the least"),
     ("ACL failure in script", "this user may not do that", _RIGHTS_HINT),
     ("No route to host", "no network leads there", _HOST_HINT),
     ("Network is unreachable", "no network leads there", _HOST_HINT),

@@ -10,7 +10,10 @@ from toolkit.model.errors import RefusedError, StoreUnreachableError
 from toolkit.model.hosts import Secret
 from toolkit.store.acl import RedisUser
 from toolkit.store.connect import RedisDoor
+from toolkit.store.redis_errors import LACKS
 
+NEWER = frozenset({"+client|setinfo"})
+"""Rules about commands that came with Redis 7.2. A client's library sends them and lives without."""
 _ADMIN_HINT = "redis_admin in the inventory names the Redis as its administrator reaches it"
 
 
@@ -45,8 +48,15 @@ class RedisUsers:
 
         """
         digests = [hashlib.sha256(each.reveal().encode()).hexdigest() for each in passwords]
+        rules = user.rules(*digests)
         with _as_admin():
-            self._door.ask("ACL", "SETUSER", user.name, *user.rules(*digests))
+            try:
+                self._door.ask("ACL", "SETUSER", user.name, *rules)
+            except StoreUnreachableError as error:
+                if LACKS not in error.message:
+                    raise
+                # Redis 7.0 refuses rules about commands that only later ones have; nothing was changed.
+                self._door.ask("ACL", "SETUSER", user.name, *(rule for rule in rules if rule not in NEWER))
 
     def keep(self) -> str | None:
         """Let the users survive a restart of the server, by its ACL file or its configuration; say why not, if so."""

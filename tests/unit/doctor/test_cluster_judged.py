@@ -101,6 +101,14 @@ def test_a_missing_egg_can_be_brought_where_the_store_keeps_it() -> None:
     assert told.remedy is None
 
 
+def test_an_egg_that_is_missing_for_want_of_a_signature_is_to_be_signed() -> None:
+    why = f"{SHOP} {V1} is not signed: only eggs signed by a trusted key are taken here"
+    lacking = evidence_of(a_record("node-1", versions=(), behind={f"{SHOP} {V1}": why}))
+    (told,) = judge_eggs(lacking, has_eggs=True)
+    assert told.remedy is None
+    assert told.finding.command == f"crawlctl keys sign {V1} -p {SHOP}"
+
+
 def test_what_a_silent_node_holds_is_not_known() -> None:
     stock = NodeStatus(NodeName("stock-1"), "10.0.0.1:6800", NodeState.UNREACHABLE)
     lost = a_record("node-1", versions=(), age_s=100)

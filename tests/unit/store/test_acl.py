@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.model.errors import ConfigurationError
+from toolkit.model.errors import ConfigurationError, StoreUnreachableError
+from toolkit.model.hosts import Secret
 from toolkit.store import acl
 from toolkit.store.acl import COMMANDS, RedisUser, Role, users_of
+from toolkit.store.connect import RedisDoor
 from toolkit.store.keys import Keys
+from toolkit.store.redis_errors import LACKS
+from toolkit.store.redis_users import RedisUsers
 
 STORE = Path(str(resources.files("toolkit.store")))
 # What a script puts together at run time.
@@ -141,3 +145,19 @@ def test_patterns_of_ones_own_join_those_of_the_crawls() -> None:
 def test_a_pattern_that_would_open_a_clusters_keys_is_refused(pattern: str) -> None:
     with pytest.raises(ConfigurationError):
         users_of("main", crawl_keys=(pattern,))
+
+
+def test_redis_7_0_gets_no_rule_about_a_command_that_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    users, asked = RedisUsers(Secret("redis://127.0.0.1:1/0")), list[tuple[str, ...]]()
+
+    def ask(_: RedisDoor, *command: str) -> str:
+        asked.append(command)
+        if "+client|setinfo" in command:
+            raise StoreUnreachableError(f"the shared store: {LACKS}")
+        return "OK"
+
+    monkeypatch.setattr(RedisDoor, "ask", ask)
+    users.put(users_of("main")[0], Secret("hunter2"))
+
+    assert set(asked[0]) - set(asked[1]) == {"+client|setinfo"}
+    assert len(asked) == 2
