@@ -194,10 +194,10 @@ class _Advance:
                     return self.take_back(why)
             return self._finish()
         except KeyboardInterrupt:
-            if has_activated(self._store, self._rollout):
-                return self._done(is_changed=True)
             # A store that is away shows the rollout as left, which says the same.
             with suppress(StoreUnreachableError):
+                if has_activated(self._store, self._rollout):
+                    return self._done(is_changed=True)
                 self._hold(WAS_INTERRUPTED)
             raise InterruptedWavesError(self._ended(is_changed=False)) from None
 

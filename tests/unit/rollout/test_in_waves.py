@@ -16,7 +16,7 @@ from support.plugged_node import PluggedNode
 from support.waiting import wait_until
 
 from toolkit.cluster.nodes import Nodes
-from toolkit.model.errors import ConflictError, LockHeldError, NotFoundError, RefusedError
+from toolkit.model.errors import ConflictError, LockHeldError, NotFoundError, RefusedError, StoreUnreachableError
 from toolkit.model.hosts import Secret
 from toolkit.model.jobs import JobState
 from toolkit.model.names import NodeName, ProjectName, SpiderName, VersionName
@@ -464,3 +464,19 @@ def test_a_lost_node_that_came_back_while_a_rollout_was_held_is_undone_too() -> 
     assert ours(here) == []
     assert ours(here, lost) == ["lost"]
     assert ours(here, lost, proven=frozenset({here, lost})) == []
+
+
+def test_ctrl_c_with_the_store_away_is_still_ctrl_c(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> None:
+        raise StoreUnreachableError("Redis is away")
+
+    def stop(text: str) -> None:
+        if text.startswith("wave 2"):
+            monkeypatch.setattr(type(stage.store.rollouts), "update", away)
+            monkeypatch.setattr(type(stage.store.releases), "active", away)
+            raise KeyboardInterrupt
+
+    with pytest.raises(InterruptedWavesError):
+        stage.begin(watch=Watch(lambda *_: None, lambda _: None, stop))
+    monkeypatch.undo()
+    assert stage.left().state is RolloutState.RUNNING
