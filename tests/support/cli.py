@@ -15,7 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
-from support.processes import end, quiet_environment, start
+from support.processes import Process, end, quiet_environment, start
+from support.warm import IS_COLD, start_warm
 
 DEADLINE_S = 60.0
 
@@ -54,16 +55,20 @@ class RunningCrawlctl:
     """A command that is under way: `with RunningCrawlctl("deploy", cwd=...) as command: ... command.interrupt()`.
 
     Its environment has PATH and the language of this process, a HOME of its own, and `env`; nothing else. It is ended
-    on leaving the context if it has not ended by then. `answers` is what an operator types.
+    on leaving the context if it has not ended by then. `answers` is what an operator types. A warm one has its modules
+    loaded already; it is started from nothing all the same when `env` may matter to Python.
     """
 
-    def __init__(self, *args: str, cwd: Path, env: Mapping[str, str] | None = None, answers: str = "") -> None:
+    def __init__(
+        self, *args: str, cwd: Path, env: Mapping[str, str] | None = None, answers: str = "", warm: bool = False
+    ) -> None:
         self.args = args
+        self._is_warm = warm and not IS_COLD and all(name.startswith("CRAWLCTL_") for name in env or {})
         self._cwd = cwd
         self._env = dict(env or {})
         self._answers = answers
         self._folder = tempfile.TemporaryDirectory(prefix="crawlctl-")
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     def __enter__(self) -> Self:
         folder = Path(self._folder.name)
@@ -77,7 +82,10 @@ class RunningCrawlctl:
             (folder / "err").open("wb") as err,
             (folder / "in").open("rb") as typed,
         ):
-            self._process = start(command, cwd=self._cwd, env=env, output=out, errors=err, stdin=typed)
+            if self._is_warm:
+                self._process = start_warm(self.args, cwd=self._cwd, env=env, stdin=typed, output=out, errors=err)
+            else:
+                self._process = start(command, cwd=self._cwd, env=env, output=out, errors=err, stdin=typed)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -119,16 +127,21 @@ class RunningCrawlctl:
         return Finished(self.args, code, self.out, self.err)
 
     @property
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self) -> Process:
         assert self._process is not None, "the command is started by entering its context"
         return self._process
 
 
 def run_crawlctl(
-    *args: str, cwd: Path, env: Mapping[str, str] | None = None, answers: str = "", timeout_s: float = DEADLINE_S
+    *args: str,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    answers: str = "",
+    timeout_s: float = DEADLINE_S,
+    warm: bool = False,
 ) -> Finished:
     """Run the command to its end, and return how that was."""
-    with RunningCrawlctl(*args, cwd=cwd, env=env, answers=answers) as command:
+    with RunningCrawlctl(*args, cwd=cwd, env=env, answers=answers, warm=warm) as command:
         return command.wait(timeout_s=timeout_s)
 
 

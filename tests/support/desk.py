@@ -16,7 +16,7 @@ FOREVER_S = "600"
 
 
 class Desk:
-    """Runs `crawlctl` in a folder; nothing that it says may hold a secret or a traceback."""
+    """Runs `crawlctl` in a folder, warm; nothing that it says may hold a secret or a traceback."""
 
     def __init__(self, folder: Path, *, secrets: Iterable[str] = ()) -> None:
         self.folder = folder
@@ -41,7 +41,7 @@ class Desk:
         self, *words: str, exit_code: int = 0, env: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> Finished:
         """Run a command that ends with this exit code."""
-        return self.read(run_crawlctl(*words, cwd=cwd or self.folder, env=env), exit_code)
+        return self.read(run_crawlctl(*words, cwd=cwd or self.folder, env=env, warm=True), exit_code)
 
     def json(self, *words: str, exit_code: int = 0, env: Mapping[str, str] | None = None) -> Any:
         """Run a command with `--output json` and return what it printed."""
@@ -63,7 +63,7 @@ class Desk:
 
     def begin(self, *words: str, env: Mapping[str, str] | None = None) -> RunningCrawlctl:
         """Return a command to be entered; what it said is to be looked through by `read`."""
-        return RunningCrawlctl(*words, cwd=self.folder, env=env)
+        return RunningCrawlctl(*words, cwd=self.folder, env=env, warm=True)
 
     def read(self, ended: Finished, exit_code: int) -> Finished:
         """Look through what a command said."""
@@ -106,7 +106,7 @@ class Desk:
 
     def cancel_all(self) -> None:
         """Leave no job behind that a node knows of."""
-        ended = run_crawlctl("cancel", "--all", "--yes", "--grace", "0", cwd=self.folder)
+        ended = run_crawlctl("cancel", "--all", "--yes", "--grace", "0", cwd=self.folder, warm=True)
         assert ended.exit_code in {0, 4}, ended
 
 
@@ -114,7 +114,7 @@ def process_of(job_id: str) -> psutil.Process | None:
     """Return the spider's own process, if there is one now."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-            if process.status() != psutil.STATUS_ZOMBIE and f"_job={job_id}" in process.cmdline():
+            if f"_job={job_id}" in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
                 return process
     return None
 

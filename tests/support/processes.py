@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 import psutil
 
@@ -65,8 +65,12 @@ def start(
     output: IO[bytes],
     errors: IO[bytes] | None = None,
     stdin: IO[bytes] | None = None,
+    kept: int | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start the command as the leader of its own session; its errors go to `output` too unless `errors` is given."""
+    """Start the command as the leader of its own session; its errors go to `output` too unless `errors` is given.
+
+    `kept` is the descriptor of a file that it is to have as well.
+    """
     process = subprocess.Popen(
         command,
         cwd=cwd,
@@ -75,12 +79,32 @@ def start(
         stdout=output,
         stderr=subprocess.STDOUT if errors is None else errors,
         start_new_session=True,
+        pass_fds=() if kept is None else (kept,),
     )
-    _GUARD_OF_THIS_RUN.tell("+", process.pid)
+    remember(process.pid)
     return process
 
 
-def end(process: subprocess.Popen[bytes], *, politely_s: float = 0.0) -> int:
+def remember(group: int) -> None:
+    """Have a process group killed if this test run ends without having ended it."""
+    _GUARD_OF_THIS_RUN.tell("+", group)
+
+
+class Process(Protocol):
+    """What there is to do with a process: a `subprocess.Popen` has it."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+def end(process: Process, *, politely_s: float = 0.0) -> int:
     """End the process and everything it started, orphans included; return its exit code. Safe to call again.
 
     With `politely_s`, it first gets SIGTERM and that many seconds to end by itself.
