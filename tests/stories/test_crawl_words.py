@@ -168,7 +168,8 @@ def test_a_pause_is_verified_with_every_worker_that_holds_anything(stage: Stage)
     stage.desk.json("crawls", "pause", "books")
     with stage.desk.begin("crawls", "resume", "books") as resuming:
         wait_until(lambda: not stage.crawls.view().controls.is_paused, deadline_s=20, what="the wish to be there")
-        wait_until(lambda: idle.take() or not resuming.is_running, deadline_s=20, what="the crawl to go on")
+        wait_until(idle.take, deadline_s=20, what="the crawl to go on")
+        wait_until(lambda: idle.commit() and not resuming.is_running, deadline_s=20, what="the command to hear of it")
         stage.desk.read(resuming.wait(), 0)
     assert stage.show()["state"] == "running"
 
