@@ -18,7 +18,7 @@ from toolkit.provision.bundles import Bundles
 from toolkit.provision.choosing import Choosing
 from toolkit.provision.credentials import local_password, note_provisioned, with_password
 from toolkit.provision.desired import Desired, bind_of, desired_state, redis_of, redis_places
-from toolkit.provision.facts import Facts, gather
+from toolkit.provision.facts import Facts, LockFact, gather
 from toolkit.provision.host_plan import HostPlan, Step, StepKind
 from toolkit.provision.node_security import security_of
 from toolkit.provision.own_wheel import OwnWheel, make_own_wheel
@@ -35,7 +35,7 @@ from toolkit.provision.packages import (
 )
 from toolkit.provision.plan import installing, own_wheel_path, plan, recorded
 from toolkit.provision.remote import Remote
-from toolkit.provision.steps import Say, Worker
+from toolkit.provision.steps import Say, Worker, machine_mark
 from toolkit.provision.verify import why_not_reached
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Provisioning:
         say("looking")
         desired = self.desired(remote.host)
         facts = gather(remote, bind=bind_of(desired.host), redis=redis_places(desired))
-        if facts.lock is not None and is_gone(facts.lock.who, self._who):
+        if facts.lock is not None and is_gone(facts.lock, self._who):
             facts = replace(facts, lock=replace(facts.lock, is_abandoned=True))
         desired = self._pinned(facts, desired)
         return facts, desired, plan(facts, desired)
@@ -243,10 +243,11 @@ def drift(facts: Facts, desired: Desired) -> tuple[Step, ...]:
     return plan(facts, desired).steps
 
 
-def is_gone(who: str, us: str) -> bool:
-    """Tell whether somebody, as `operator()` names them, is a process of our own machine that has ended."""
-    place, _, pid = who.rpartition(":")
-    if place != us.rpartition(":")[0] or who == us or not pid.isdecimal():
+def is_gone(lock: LockFact, us: str) -> bool:
+    """Tell whether a lock's holder, as `operator()` names them, is a process of our own machine that has ended."""
+    place, _, pid = lock.who.rpartition(":")
+    is_of_here = place == us.rpartition(":")[0] and lock.token.startswith(machine_mark())
+    if not is_of_here or lock.who == us or not pid.isdecimal():
         return False
     try:
         os.kill(int(pid), 0)

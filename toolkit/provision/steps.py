@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import re
 import secrets
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from toolkit.model.errors import CrawlctlError, HostRefusedError
@@ -37,6 +40,7 @@ _NOT_FETCHED = re.compile(r"Failed to fetch: `?(?P<url>[^\s`]+)`?.* cause: (?P<l
 _NO_INDEX = ("Failed to fetch", "error sending request", "dns error", "tcp connect error", "Connection refused")
 _NO_PACKAGE = ("No solution found", "not found in", "no wheels with a matching", "There is no version")
 _HINTS = (
+    (("has not joined its cluster",), "is the redis URL right, and its password? Mend it, then provision it again"),
     (
         _NO_INDEX,
         "the host reaches no package index: carry wheels there with --wheelhouse, see crawlctl docs no-internet",
@@ -58,7 +62,7 @@ class Worker:
     bundles: Bundles
     who: str
     say: Say
-    token: str = field(default_factory=lambda: secrets.token_hex(8))
+    token: str = field(default_factory=lambda: f"{machine_mark()}{secrets.token_hex(8)}")
     is_locked: bool = False
 
     def perform(self, plan: HostPlan, *, record: Mapping[str, object]) -> str | None:
@@ -170,6 +174,19 @@ class Worker:
             "doing": "remove old environments",
         }
         yield self._unlock()
+
+
+def machine_mark() -> str:
+    """Return what our tokens begin with, and those of no other machine: many are called `ubuntu`, and have equal users.
+
+    Another boot, or another container, is another machine: its process ids are others.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+        place = f"{boot}{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        place = f"{uuid.getnode():x}"
+    return hashlib.sha256(place.encode()).hexdigest()[:16]
 
 
 def _batches(steps: Sequence[Step]) -> Iterator[list[Step]]:

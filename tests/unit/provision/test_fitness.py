@@ -16,6 +16,7 @@ from toolkit.provision.node_security import NodeSecurity
 from toolkit.provision.places import Places
 from toolkit.provision.plan import plan
 from toolkit.provision.provisioning import is_gone
+from toolkit.provision.steps import machine_mark
 
 OLD = PythonFact("/usr/bin/python3", (3, 9, 2))
 SYSTEM = {"service": "system"}
@@ -150,10 +151,14 @@ def test_only_an_ended_process_of_our_own_machine_is_known_to_be_gone() -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
 
-    assert is_gone(f"ann@pc:{ended.pid}", "ann@pc:1")
-    assert not is_gone(f"ann@pc:{os.getpid()}", "ann@pc:1")
-    assert not is_gone(f"ann@laptop:{ended.pid}", "ann@pc:1")
-    assert not is_gone("somebody", "ann@pc:1")
+    def lock(who: str, token: str = f"{machine_mark()}0") -> LockFact:
+        return LockFact(who, token, 1.0)
+
+    assert is_gone(lock(f"ann@pc:{ended.pid}"), "ann@pc:1")
+    assert not is_gone(lock(f"ann@pc:{os.getpid()}"), "ann@pc:1")
+    assert not is_gone(lock(f"ann@laptop:{ended.pid}"), "ann@pc:1")
+    assert not is_gone(lock("somebody"), "ann@pc:1")
+    assert not is_gone(lock(f"ann@pc:{ended.pid}", "0123456789abcdef0"), "ann@pc:1"), "another machine of that name"
 
 
 def test_a_folder_is_the_same_however_it_is_written() -> None:
