@@ -168,7 +168,7 @@ def undo(nodes: Nodes, store: Store, rollout_id: str, *, steal: bool = False, wa
         cargo = cargo_of(store, rollout.release, b"")
         targets = targets_of(nodes, store, is_whole=True)
         shipment = Shipment(store, cargo, rollout.release, held, targets, kind=KIND)
-        return _Advance(shipment, rollout, nodes, watch).take_back(f"undone by {operator()}")
+        return _Advance(shipment, rollout, nodes, watch).undo()
 
 
 class _Advance:
@@ -198,6 +198,15 @@ class _Advance:
             with suppress(StoreUnreachableError):
                 if has_activated(self._store, self._rollout):
                     return self._done(is_changed=True)
+                self._hold(WAS_INTERRUPTED)
+            raise InterruptedWavesError(self._ended(is_changed=False)) from None
+
+    def undo(self) -> WavesResult:
+        """Take it back because somebody says so; Ctrl-C leaves it held, to be undone by the next who tries."""
+        try:
+            return self.take_back(f"undone by {operator()}")
+        except KeyboardInterrupt:
+            with suppress(StoreUnreachableError):
                 self._hold(WAS_INTERRUPTED)
             raise InterruptedWavesError(self._ended(is_changed=False)) from None
 

@@ -480,3 +480,14 @@ def test_ctrl_c_with_the_store_away_is_still_ctrl_c(stage: Stage, monkeypatch: p
         stage.begin(watch=Watch(lambda *_: None, lambda _: None, stop))
     monkeypatch.undo()
     assert stage.left().state is RolloutState.RUNNING
+
+
+def test_ctrl_c_in_an_undo_leaves_the_rollout_held_for_the_next(stage: Stage) -> None:
+    with pytest.raises(InterruptedWavesError):
+        stage.begin(watch=silent(at="wave 3"))
+    with pytest.raises(InterruptedWavesError):
+        in_waves.undo(stage.nodes, stage.store, stage.left().id, watch=silent(at="taking back"))
+    left = stage.left()
+    assert (left.state, left.why) == (RolloutState.HELD, "interrupted by its operator")
+    assert stage.undo(left).rollout.state is RolloutState.UNDONE
+    assert stage.holding() == []
