@@ -32,7 +32,7 @@ class Sizes:
 
 
 FULL = Sizes()
-QUICK = Sizes(starts=3, stock_starts=1, nodes=3, enqueued=200, repeats=1, simulated=20, beating_s=2.0)
+QUICK = Sizes(starts=2, stock_starts=1, nodes=2, enqueued=200, repeats=1, simulated=10, beating_s=1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class Sizes:
 
 
 FULL = Sizes()
-QUICK = Sizes(1, 1, stubs=6, addversion_s=0.1, real_nodes=5, some_nodes=20, many_nodes=50, answer_s=0.01)
+QUICK = Sizes(1, 1, stubs=3, addversion_s=0.1, real_nodes=2, some_nodes=10, many_nodes=20, answer_s=0.01)
 
 Part = Callable[[Commands, Path, Sizes], list[Comparison]]
 

@@ -9,12 +9,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.require import require
 
 BENCH = Path(__file__).with_name("bench_deploy.py")
-DEADLINE_S = 110
+DEADLINE_S = 170
 
 
+@pytest.mark.timeout(DEADLINE_S + 10)
 def test_a_quick_run_ends_with_the_promised_line_of_json() -> None:
     require(find_spec("scrapyd"), "Scrapyd is not installed: pip install 'crawlctl[local]'")
     lines = _run("--quick")
