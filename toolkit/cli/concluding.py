@@ -36,7 +36,7 @@ def end_by(
         return
     state = ""
     if result is not None:
-        stays = f"{' and was undone' if undone else ''}, so the release before stays active"
+        stays = f"{' and was undone' if undone else ''}, so the active release is as it was"
         others = ", and it is active on the others" if count < of else ", and it stays active as it was"
         state = others if result.is_active else stays
     away = [error for error in failures if isinstance(error, (errors.NodeUnreachableError, errors.NodeTimeoutError))]

@@ -40,6 +40,7 @@ def judge_way_in(host: Host, error: CrawlctlError) -> Judged:
     # Without the address, what many hosts have in common can be told once.
     for place in filter(None, (host.ssh.address, host.address)):
         why = re.sub(rf"(?<![\w.]){re.escape(place)}(:\d+)?(?![\w.-])", "it", why)
+    why = why.replace("its name it is", "its name is")
     login = f"crawlctl inventory show {host.name}"
     if isinstance(error, HostKeyError):
         text = f"shows a key that we cannot trust: {why}"

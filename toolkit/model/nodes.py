@@ -18,6 +18,9 @@ BEATS_A_LEASE = 3
 IS_STARTING = "is starting"
 """Why a node takes no job until its first heartbeat was answered, or could not be."""
 
+WAITS_FOR_REDIS = "waits for Redis"
+"""Why a node takes no job while its heartbeats are not answered."""
+
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 
 from toolkit.model.errors import ConflictError, CrawlctlError, StoreUnreachableError
 from toolkit.model.names import JobId, Token
-from toolkit.model.nodes import BEATS_A_LEASE, NodeReport
+from toolkit.model.nodes import BEATS_A_LEASE, WAITS_FOR_REDIS, NodeReport
 from toolkit.model.queue import BeatAnswer, Held
 from toolkit.node.housekeeping import Housekeeping
 from toolkit.node.listening import Listener
@@ -200,7 +200,7 @@ class Heartbeat(MultiService):
 
     def _say_away(self, error: StoreUnreachableError) -> None:
         if not self._is_stopping:
-            self._member.unready = "waits for Redis"
+            self._member.unready = WAITS_FOR_REDIS
         self._member.waits_for = f"Redis: {error.message}"
         if self._away_since is None:
             self._away_since = time.monotonic()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from toolkit.model.nodes import IS_STARTING
+from toolkit.model.nodes import IS_STARTING, WAITS_FOR_REDIS
 from toolkit.provision.desired import Desired, Packages, bind_of
 from toolkit.provision.facts import EnvironmentFact, Facts, Manager
 from toolkit.provision.files import WantedFile, wanted_files
@@ -328,6 +328,7 @@ def await_answer(desired: Desired, places: Places, manager: Manager) -> dict[str
         "page": STOCK_PAGE if desired.is_stock else NODE_PAGE,
         "name": host.name,
         "is_starting": IS_STARTING,
+        "waits": WAITS_FOR_REDIS,
         "within_s": ANSWER_WITHIN_S,
         "log": words[manager],
         "doing": "wait until the node answers",

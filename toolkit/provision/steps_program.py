@@ -27,6 +27,7 @@ from toolkit.provision.on_host_acting import LAST_LINES, Operation, OperationErr
 from toolkit.provision.packages_program import environment, program_of_wheel, prune, resolve
 
 MARK = "crawlctl-steps:"
+JOINED_WITHIN_S = 10.0
 
 
 def user(wanted: Operation) -> None:
@@ -142,9 +143,15 @@ def unlock(wanted: Operation) -> None:
 def answers(wanted: Operation) -> str | None:
     """Wait until the node answers under its name and has joined its cluster; return why it takes no job, if it does."""
     deadline = time.monotonic() + wanted["within_s"]
+    waited = None
     while True:
         name, unfit = asked(wanted)
-        if name == wanted["name"] and unfit != wanted["is_starting"]:
+        if name == wanted["name"] and unfit == wanted["waits"]:
+            waited = waited or time.monotonic()
+            if time.monotonic() - waited > JOINED_WITHIN_S:
+                why = "it runs and has not joined its cluster: is the redis URL right, and its password?"
+                raise OperationError(f"{why} Its last words: {last_words(wanted)}")
+        elif name == wanted["name"] and unfit != wanted["is_starting"]:
             return unfit
         if time.monotonic() > deadline:
             raise OperationError(f"it does not answer: {unfit or name}; its last words: {last_words(wanted)}")

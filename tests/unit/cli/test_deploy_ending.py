@@ -31,7 +31,7 @@ def told(result: DeployResult, capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_nodes_that_were_undone_did_not_fail(capsys: pytest.CaptureFixture[str]) -> None:
     words = told(ended("undone", "undone", "look"), capsys)
-    assert "deploy of shop v2 failed on 1 of 3 nodes and was undone, so the release before stays active" in words
+    assert "deploy of shop v2 failed on 1 of 3 nodes and was undone, so the active release is as it was" in words
 
 
 def test_with_keep_going_it_is_active_on_the_others(capsys: pytest.CaptureFixture[str]) -> None:

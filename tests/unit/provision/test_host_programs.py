@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.model.errors import HostRefusedError
+from toolkit.model.nodes import IS_STARTING, WAITS_FOR_REDIS
 from toolkit.provision import facts_program, programs, steps_program
 from toolkit.provision.facts_program import MARK
 from toolkit.provision.on_host_acting import OperationError
@@ -127,3 +128,20 @@ def test_whoever_lost_the_hosts_lock_does_nothing_more(tmp_path: Path) -> None:
         "why": "bob provisions this host now",
     }
     assert not done.exists()
+
+
+def test_node_that_does_not_join_its_cluster_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = {"name": "node-1", "within_s": 60, "is_starting": IS_STARTING, "waits": WAITS_FOR_REDIS}
+    wanted["log"] = ["echo", "Waiting for Redis, 0 spiders go on: it refuses the password"]
+    heard = [
+        (WAITS_FOR_REDIS, None),
+        ("node-1", IS_STARTING),
+        ("node-1", WAITS_FOR_REDIS),
+        ("node-1", "its disk is full"),
+    ]
+    monkeypatch.setattr(steps_program, "asked", lambda _: heard.pop(0) if heard else ("node-1", WAITS_FOR_REDIS))
+
+    assert steps_program.answers(wanted) == "its disk is full"
+    monkeypatch.setattr(steps_program, "JOINED_WITHIN_S", 0.0)
+    with pytest.raises(OperationError, match=r"has not joined its cluster.* it refuses the password"):
+        steps_program.answers(wanted)
