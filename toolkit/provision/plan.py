@@ -310,13 +310,17 @@ def installing(facts: Facts, packages: Packages) -> dict[str, Any]:
     }
 
 
+LOG_LINES = "400"
+"""Where a node's last words are looked for; each time that it was asked whether it is there is a line as well."""
+
+
 def await_answer(desired: Desired, places: Places, manager: Manager) -> dict[str, Any]:
     """Return the operation that ends when the node answers under its name and credentials."""
     host = desired.host
     words = {
-        "system": ["journalctl", "-q", "-o", "cat", "-n", "30", "-u", UNIT],
-        "user": ["journalctl", "-q", "-o", "cat", "-n", "30", "--user-unit", UNIT],
-        "supervisor": ["tail", "-n", "30", places.log],
+        "system": ["journalctl", "-q", "-o", "cat", "-n", LOG_LINES, "-u", UNIT],
+        "user": ["journalctl", "-q", "-o", "cat", "-n", LOG_LINES, "--user-unit", UNIT],
+        "supervisor": ["tail", "-n", LOG_LINES, places.log],
     }
     return {
         "do": "answers",

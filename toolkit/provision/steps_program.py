@@ -149,8 +149,7 @@ def answers(wanted: Operation) -> str | None:
         if name == wanted["name"] and unfit == wanted["waits"]:
             waited = waited or time.monotonic()
             if time.monotonic() - waited > JOINED_WITHIN_S:
-                why = "it runs and has not joined its cluster: is the redis URL right, and its password?"
-                raise OperationError(f"{why} Its last words: {last_words(wanted)}")
+                raise OperationError(f"it runs and has not joined its cluster; its last words: {last_words(wanted)}")
         elif name == wanted["name"] and unfit != wanted["is_starting"]:
             return unfit
         if time.monotonic() > deadline:
@@ -183,10 +182,12 @@ def asked(wanted: Operation) -> tuple[str, str | None]:
 
 
 def last_words(wanted: Operation) -> str:
-    """Return what the node said last, without its time stamps."""
-    lines = said(wanted["log"])[1].splitlines()[-LAST_LINES:]
+    """Return what the node said last, without its time stamps; that we asked it is no news."""
+    page = f"/{wanted['page']} "
+    lines = [line for line in said(wanted["log"])[1].splitlines() if page not in line][-LAST_LINES:]
     telling = [line for line in lines if "Error" in line or "error" in line] or lines or ["nothing"]
-    return telling[-1].strip()[-300:]
+    stamp, _, words = telling[-1].strip().partition("] ")
+    return (words if stamp[:1].isdigit() and words else telling[-1].strip())[-300:]
 
 
 KINDS: dict[str, Callable[[Operation], Any]] = {

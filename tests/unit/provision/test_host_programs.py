@@ -132,7 +132,8 @@ def test_whoever_lost_the_hosts_lock_does_nothing_more(tmp_path: Path) -> None:
 
 def test_node_that_does_not_join_its_cluster_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = {"name": "node-1", "within_s": 60, "is_starting": IS_STARTING, "waits": WAITS_FOR_REDIS}
-    wanted["log"] = ["echo", "Waiting for Redis, 0 spiders go on: it refuses the password"]
+    said = "2026-11-21T17:20:56+0000 [toolkit.node.heartbeat#error] Waiting for Redis: it refuses the password"
+    wanted |= {"page": "crawlctl.json", "log": ["printf", "%s\n", said, *['"GET /crawlctl.json HTTP/1.1" 200'] * 40]}
     heard = [
         (WAITS_FOR_REDIS, None),
         ("node-1", IS_STARTING),
@@ -143,5 +144,5 @@ def test_node_that_does_not_join_its_cluster_is_no_success(monkeypatch: pytest.M
 
     assert steps_program.answers(wanted) == "its disk is full"
     monkeypatch.setattr(steps_program, "JOINED_WITHIN_S", 0.0)
-    with pytest.raises(OperationError, match=r"has not joined its cluster.* it refuses the password"):
+    with pytest.raises(OperationError, match="its cluster; its last words: Waiting for Redis: it refuses the password"):
         steps_program.answers(wanted)
