@@ -132,6 +132,7 @@ def users_in(folder: Path) -> None:
     (folder / FOLDER).mkdir()
     for role in Role:
         (folder / FOLDER / f"{role}.password").write_text(f"{role}-pw\n")
+        (folder / FOLDER / f"{role}.url").write_text("redis://\n")
 
 
 @pytest.mark.parametrize(
