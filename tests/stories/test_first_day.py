@@ -79,7 +79,7 @@ def test_up_again_changes_nothing(laptop: Desk) -> None:
 
 
 def test_a_deploy_tells_of_every_node(deployed: Any) -> None:
-    assert list(deployed) == ["project", "version", "digest", "active", "changed", "rollout", "nodes"]
+    assert list(deployed) == ["project", "version", "digest", "active", "changed", "nodes", "rollout"]
     assert deployed["project"] == "shop"
     assert VERSION.fullmatch(deployed["version"])
     assert re.fullmatch(r"[0-9a-f]{64}", deployed["digest"])
