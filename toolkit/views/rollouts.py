@@ -34,7 +34,7 @@ def results_table(results: Sequence[NodeResult]) -> FittedTable:
     rows = [
         (
             each.node,
-            Styled("ok", "green") if each.ok else Styled("failed", "red"),
+            _verdict(each),
             each.step,
             f"{each.seconds:.2f}",
             each.spiders,
@@ -53,6 +53,13 @@ def results_table(results: Sequence[NodeResult]) -> FittedTable:
         right=("SECONDS", "SPIDERS"),
         spare=("SECONDS",),
     )
+
+
+def _verdict(result: NodeResult) -> Styled:
+    """Say how a node fared; one that did it right, and gave it back because others did not, has not failed."""
+    if result.ok:
+        return Styled("ok", "green")
+    return Styled("undone", "yellow") if result.step == "undone" else Styled("failed", "red")
 
 
 def steps_table(
