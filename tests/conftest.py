@@ -8,10 +8,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from support.debian import reach_roots_programs
 from support.long_files import longest_first
 from support.redis_server import RedisServer, server_path
 from support.require import require
 from support.scrapyd_node import TEST_CREDENTIALS, ScrapydNode, running_nodes
+
+
+def pytest_configure() -> None:
+    """Let tests of hosts find root's programs, also where the PATH does not lead there."""
+    reach_roots_programs()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -10,12 +10,19 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-_WHERE = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+_ROOTS = ("/usr/sbin", "/sbin")
+
+
+def reach_roots_programs() -> None:
+    """Let this process and its children find the programs that are root's, which are not on everybody's PATH."""
+    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    os.environ["PATH"] = os.pathsep.join([*places, *(place for place in _ROOTS if place not in places)])
 
 
 def missing(tools: Mapping[str, str]) -> list[str]:
     """Return the packages of those tools that are not there; `tools` maps a program to its package."""
-    return [package for tool, package in tools.items() if not shutil.which(tool, path=_WHERE)]
+    reach_roots_programs()
+    return [package for tool, package in tools.items() if not shutil.which(tool)]
 
 
 def why_not_installed(tools: Mapping[str, str]) -> str | None:
