@@ -49,6 +49,11 @@ def new(
     session.audit(subject=f"{key.id} {key.name}")
     session.printer.show(key_view(key_row(key, state="trusted", is_own=True)))
     session.printer.say(f"the private key is {session.keyring.private_path}: back it up, and show it to nobody")
+    session.printer.say(
+        "releases made before are not signed, and nodes that get the trusted keys run them no more: "
+        "crawlctl keys sign -p PROJECT signs them",
+        style="yellow",
+    )
     _say_where(session)
 
 
