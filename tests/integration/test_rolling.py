@@ -22,7 +22,7 @@ from toolkit.model.hosts import Host
 from toolkit.model.names import NodeName
 from toolkit.model.rolls import DONE, NOT_BEGUN, Rolled
 from toolkit.provision.remote import CONNECT
-from toolkit.provision.rolling import CHANGE, DRAIN, HEALTH, Care, Changed, InterruptedRollError, roll
+from toolkit.provision.rolling import CHANGE, DRAIN, HEALTH, Care, Changed, InterruptedRollError, drainer, roll
 
 QUICK = Care(drain_s=0.3, health_s=2)
 
@@ -94,6 +94,13 @@ def test_a_node_that_somebody_had_drained_stays_drained(hosts: Hosts) -> None:
     hosts.desk.store.shared.nodes.drain([NodeName("b")], who="ben@desk")
     hosts.roll(batch=3)
     assert hosts.draining() == ["b"]
+
+
+def test_a_node_that_a_killed_operator_left_drained_takes_jobs_again(hosts: Hosts) -> None:
+    assert hosts.desk.store.shared is not None
+    hosts.desk.store.shared.nodes.drain([NodeName("b")], who=drainer("ann@desk:7", "upgrade"))
+    hosts.roll(batch=3)
+    assert hosts.draining() == []
 
 
 def test_a_host_that_does_not_get_well_stops_the_roll_and_stays_drained(hosts: Hosts) -> None:

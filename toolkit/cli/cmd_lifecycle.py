@@ -162,7 +162,7 @@ def _roll(
     from toolkit.model.errors import RefusedError
     from toolkit.provision.connect import connector
     from toolkit.provision.lifecycle import on_each
-    from toolkit.provision.rolling import InterruptedRollError, batch_size, roll
+    from toolkit.provision.rolling import InterruptedRollError, batch_size, drainer, roll
     from toolkit.rollout.lock import operator
     from toolkit.views.rolling import rolled_view, rolling_table
 
@@ -182,7 +182,7 @@ def _roll(
                 care=care,
                 store=session.store,
                 nodes=session.nodes(on),
-                who=operator(),
+                who=drainer(operator(), verb),
                 on_step=steps.__setitem__,
                 on_done=lambda each: steps.__setitem__(each.host, each.step),
             )

@@ -238,7 +238,8 @@ class _Turn:
             return
         if not before.is_draining:
             self._store.shared.nodes.drain([self.name], who=self._who)
-            self._is_drained_by_us = True
+        # One that a roll has left drained, whose operator was killed or whose node was ill, is ours to take up again.
+        self._is_drained_by_us = not before.is_draining or is_left_by_a_roll(before.drained_by)
         if self._care.survive:
             return
         since = self._store.now()
@@ -320,6 +321,16 @@ class _Turn:
     def _enter(self, step: str) -> None:
         self._step = step
         self._on_step(self.name, step)
+
+
+def drainer(who: str, verb: str) -> str:
+    """Say who drains a node for a roll, as `drained_by` tells it. Pure."""
+    return f"{who} (nodes {verb})"
+
+
+def is_left_by_a_roll(drained_by: str | None) -> bool:
+    """Tell whether a node was drained for a roll that was to take it up again. Pure."""
+    return drained_by is not None and drained_by.endswith(("(nodes restart)", "(nodes upgrade)"))
 
 
 def ailment(record: NodeRecord, *, former: Session | None) -> str | None:
