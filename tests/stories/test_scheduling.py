@@ -86,6 +86,12 @@ def test_an_id_is_refused_when_it_is_known(stage: Stage) -> None:
         "schedule.json", project="market", spider="quick", _version=stage.version, jobid="by-hand"
     )
     assert sent["status"] == "ok"
+    # The refusal says how it stands there, so it is let come to its end first.
+    wait_until(
+        lambda: stage.nodes[1].get("status.json", job="by-hand").get("currstate") == "finished",
+        deadline_s=40,
+        what="the job to end",
+    )
     assert "by-hand is known on node-2 already" in stage.desk.error("schedule", "quick", "--id", "by-hand", exit_code=6)
     assert "cannot be used" in stage.desk.error("schedule", "quick", "--id", "../escape", exit_code=2)
     assert "cannot serve 2" in stage.desk.error("schedule", "quick", "--id", "twice", "--workers", "2", exit_code=2)
