@@ -74,8 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _forget_files() -> None:
     """Let the kernel begin without what it remembers of files.
 
-    On a machine that has made and removed millions of them it spends five times as long on each new one otherwise, and
-    that would be measured instead.
+    On a machine that has made and removed millions of them it spends far longer on each new one otherwise, and that
+    would be measured instead.
     """
     os.sync()
     Path("/proc/sys/vm/drop_caches").write_text("3", encoding="ascii")
