@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from toolkit.doctor.checks import CHECKS
 from toolkit.model.findings import Finding, Severity
@@ -78,11 +78,6 @@ def worst_first(judged: Sequence[Judged]) -> list[Judged]:
     return sorted(
         judged, key=lambda each: (ranks[each.finding.severity], places[each.finding.check], each.finding.node or "")
     )
-
-
-def without_remedy(judged: Judged) -> Judged:
-    """Return the finding as one that has to be mended by hand."""
-    return Judged(replace(judged.finding, is_fixable=False))
 
 
 def named(names: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from importlib import resources
 
+from toolkit.cluster.registry import Registry
 from toolkit.doctor.examine import Patient
 from toolkit.doctor.judged import BringEgg, EndOrphan, Judged, RemoveStrays, WithdrawOffer
 from toolkit.model.errors import CrawlctlError, HostRefusedError, NodesFailedError, NotFoundError, RefusedError
@@ -16,7 +17,7 @@ from toolkit.rollout.plugged import bring, end_offers
 from toolkit.rollout.prune import prune
 from toolkit.rollout.push import push
 from toolkit.rollout.shipment import cargo_of
-from toolkit.rollout.targets import Registry, Target, targets_of
+from toolkit.rollout.targets import Target, targets_of
 from toolkit.store.interfaces import Shared, Store
 
 WHY = "doctor --fix"

@@ -16,9 +16,9 @@ from datetime import datetime
 from typing import TypeVar
 
 from toolkit.cluster.fanout import InterruptedFanOutError, fan_out
-from toolkit.cluster.membership import registered
 from toolkit.cluster.node_life import is_empty
 from toolkit.cluster.nodes import Nodes
+from toolkit.cluster.registry import Registry
 from toolkit.model.errors import (
     CrawlctlError,
     HostError,
@@ -116,7 +116,7 @@ def roll(
         InterruptedRollError: Ctrl-C; no further host was begun.
 
     """
-    stop, cluster = threading.Event(), _Cluster(store, nodes, who)
+    stop, cluster = threading.Event(), _Cluster(store, nodes, who, Registry(store, every_s=LOOK_EVERY_S / 2))
     found: dict[NodeName, Rolled] = {}
 
     def heard(outcome: Outcome[Rolled]) -> None:
@@ -145,24 +145,14 @@ def _rolled(outcome: Outcome[Rolled]) -> Rolled:
     return outcome.value or Rolled(outcome.node, NOT_BEGUN, error=outcome.error)
 
 
+@dataclass(frozen=True, slots=True)
 class _Cluster:
     """Where the nodes are known, how they are asked, and who drains them."""
 
-    def __init__(self, store: Store, nodes: Nodes, who: str) -> None:
-        self.store = store
-        self.nodes = nodes
-        self.who = who
-        self._lock = threading.Lock()
-        self._read_at: float | None = None
-        self._records: dict[NodeName, NodeRecord] = {}
-
-    def record(self, name: NodeName) -> NodeRecord | None:
-        """Return what the registry tells of a node; it is read once a moment, however many ask."""
-        with self._lock:
-            if self._read_at is None or time.monotonic() - self._read_at >= LOOK_EVERY_S / 2:
-                self._records = {record.name: record for record in registered(self.store)}
-                self._read_at = time.monotonic()
-            return self._records.get(name)
+    store: Store
+    nodes: Nodes
+    who: str
+    registry: Registry
 
 
 class _Turn:
@@ -172,7 +162,7 @@ class _Turn:
         self.name = host.name
         self._host = host
         self._care = care
-        self._store, self._nodes, self._who, self._record_of = at.store, at.nodes, at.who, at.record
+        self._store, self._nodes, self._who, self._registry = at.store, at.nodes, at.who, at.registry
         self._stop = stop
         self._on_step = on_step
         self._step = NOT_BEGUN
@@ -316,7 +306,7 @@ class _Turn:
                 self._stop.wait(LOOK_EVERY_S)
 
     def _record(self) -> NodeRecord | None:
-        return self._record_of(self.name)
+        return self._registry.record(self.name)
 
     def _enter(self, step: str) -> None:
         self._step = step

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from toolkit.cluster.registry import LOOK_EVERY_S, Registry
 from toolkit.cluster.scrapyd import ScrapydNode
 from toolkit.model.errors import NodeAnswerError, NodeError, NodeRefusedError, NodeTimeoutError, NodeUnreachableError
 from toolkit.model.names import ProjectName, VersionName
@@ -26,7 +27,7 @@ from toolkit.rollout.push import (
     short,
     verify,
 )
-from toolkit.rollout.targets import LOOK_EVERY_S, Registry, Target
+from toolkit.rollout.targets import Target
 from toolkit.store.interfaces_queue import EggStore
 
 FETCH_PATIENCE_S = 30.0

@@ -9,6 +9,7 @@ from dataclasses import replace
 from toolkit.cluster.fanout import InterruptedFanOutError, fan_out
 from toolkit.cluster.membership import registered
 from toolkit.cluster.nodes import Nodes
+from toolkit.cluster.registry import Registry
 from toolkit.model.errors import ConflictError, CrawlctlError, NodeError, NodesFailedError, NodeUnreachableError
 from toolkit.model.names import NodeName
 from toolkit.model.outcomes import Outcome, Outcomes
@@ -17,7 +18,7 @@ from toolkit.rollout.gate import GATE
 from toolkit.rollout.lock import HeldLock, operator
 from toolkit.rollout.plugged import bring, end_offers, fetch_patience_s
 from toolkit.rollout.push import CALLS, LOOK, UPLOAD, Cargo, OnStep, Pushed, push, withdraw
-from toolkit.rollout.targets import Registry, Target, patience_s, stock_node
+from toolkit.rollout.targets import Target, patience_s, stock_node
 from toolkit.store.interfaces import Store
 
 KIND = "deploy"

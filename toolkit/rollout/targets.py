@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from toolkit.cluster.membership import registered
@@ -14,8 +11,6 @@ from toolkit.cluster.transport import UPLOAD_PATIENCE
 from toolkit.model.names import NodeName
 from toolkit.model.nodes import NodeRecord
 from toolkit.store.interfaces import Store
-
-LOOK_EVERY_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +42,3 @@ def patience_s(target: Target, *, calls: int, waits_s: float = 0.0) -> float:
     """Bound the work on one node: `calls` answers of its own, and what it may take to fetch an egg by itself."""
     asking_s = 0.0 if target.node is None else target.node.host.timeout_s * (UPLOAD_PATIENCE + calls)
     return asking_s + (0.0 if target.record is None else waits_s)
-
-
-class Registry:
-    """The registry of plug-in nodes, read at most every 0.3 s however many threads look at it.
-
-    Looking raises `StoreUnreachableError` when the store is away.
-    """
-
-    def __init__(self, store: Store, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._store = store
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._read_at: float | None = None
-        self._records: Mapping[NodeName, NodeRecord] = {}
-
-    def record(self, name: NodeName) -> NodeRecord | None:
-        """Return what a node last said of itself; `None` when it was forgotten."""
-        with self._lock:
-            if self._read_at is None or self._clock() - self._read_at >= LOOK_EVERY_S:
-                self._records = {record.name: record for record in registered(self._store)}
-                self._read_at = self._clock()
-            return self._records.get(name)

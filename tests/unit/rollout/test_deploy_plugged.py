@@ -19,6 +19,7 @@ from support.registry import a_record
 from support.waiting import wait_until
 
 from toolkit.cluster.nodes import Nodes
+from toolkit.cluster.registry import Registry
 from toolkit.model.errors import NothingReachableError, RefusedError
 from toolkit.model.hosts import Host
 from toolkit.model.names import NodeName, ProjectName, SpiderName, VersionName
@@ -29,7 +30,7 @@ from toolkit.rollout.plugged import Fetching, bring, is_held_already, judge_fetc
 from toolkit.rollout.prune import prune
 from toolkit.rollout.push import DONE, FETCHED, HELD, Cargo
 from toolkit.rollout.rollback import rollback
-from toolkit.rollout.targets import Registry, targets_of
+from toolkit.rollout.targets import targets_of
 
 SMALL, V1, V2 = ProjectName("small"), VersionName("v1"), VersionName("v2")
 Plug = Callable[..., PluggedNode]
