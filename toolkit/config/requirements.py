@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -157,6 +157,18 @@ def lacking_by_version(lines: Sequence[str], versions: Mapping[str, str]) -> tup
             if not _is_met(need, version):
                 lacks.append(Lack(line, version))
     return tuple(lacks)
+
+
+def needs_of_package(name: str, *, extras: Iterable[str] = ()) -> Iterator[Requirement]:
+    """Yield what an installed package asks for here, with these extras; nothing for one that is not installed."""
+    try:
+        package = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return
+    wanted = (*extras, "")
+    for need in _asked_for_by(package):
+        if need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in wanted):
+            yield need
 
 
 def in_words(lacks: Sequence[Lack]) -> str:

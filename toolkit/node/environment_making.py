@@ -19,9 +19,10 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from toolkit.config.requirements import needs_of_package
 from toolkit.model.errors import EggError
 from toolkit.node.children import Children, Ended
 from toolkit.node.environment import without_secrets
@@ -98,18 +99,9 @@ def limits(named: Collection[str]) -> Iterator[str]:
 
 
 def _asked_for_by(name: str) -> Iterator[tuple[str, str]]:
-    try:
-        lines = metadata.requires(name) or []
-    except metadata.PackageNotFoundError:
-        return
-    for line in lines:
-        try:
-            need = Requirement(line)
-        except InvalidRequirement:
-            continue
-        if need.marker is None or need.marker.evaluate({"extra": ""}):
-            below = canonicalize_name(need.name)
-            yield below, f"{below}{need.specifier}"
+    for need in needs_of_package(name):
+        below = canonicalize_name(need.name)
+        yield below, f"{below}{need.specifier}"
 
 
 def make(recipe: Recipe, target: Path, sources: Sources, children: Children) -> tuple[str, ...]:

@@ -13,13 +13,13 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from toolkit.config.requirements import needs_of_package
 from toolkit.model.errors import EggError
 from toolkit.rollout.child import clean_environ, run_child
 from toolkit.rollout.tree import copy_tree, read_file
@@ -64,22 +64,9 @@ def brought_by_every_node() -> frozenset[str]:
             continue
         seen.add((name, extras))
         found.add(name)
-        waiting.extend(_needs_of(name, extras))
+        below = needs_of_package(name, extras=extras)
+        waiting.extend((canonicalize_name(need.name), frozenset(need.extras)) for need in below)
     return frozenset(found)
-
-
-def _needs_of(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    try:
-        lines = metadata.requires(name) or []
-    except metadata.PackageNotFoundError:
-        return
-    for line in lines:
-        try:
-            need = Requirement(line)
-        except InvalidRequirement:
-            continue  # A package installed long ago; pip would not follow it either.
-        if need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in (*extras, "")):
-            yield canonicalize_name(need.name), frozenset(need.extras)
 
 
 def _install(source: Path, target: Path, python: Path) -> None:
