@@ -108,7 +108,7 @@ def test_no_secret_is_in_words_of_processes_in_logs_or_in_files_that_others_may_
     begun: Begun, operator: LabOperator, lab: Lab, secrets: list[str], market: Market
 ) -> None:
     del market
-    assert begun.words.count > 100
+    assert begun.words.with_any(["pip\0install"]) != []
     assert begun.words.with_any(secrets) == []
     said = begun.planned.out + begun.planned.err + begun.made.out + begun.made.err
     for host in HOSTS:

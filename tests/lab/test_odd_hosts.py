@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(300)
 NODE = 6800
 GOOD = 37
 SOME = 10
-TINY_MB, NARROW_MB = 90, 500
+TINY_MB, NARROW_MB = 90, 800
 BAD = {"no-python": "there is no Python 3", "no-key": "takes none of what deploy was shown", "full": "MB are needed"}
 """The bad hosts, and what is said about each."""
 

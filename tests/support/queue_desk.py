@@ -218,7 +218,7 @@ class QueueDesk:
         keys = self.keys
         for_good = {
             *(keys.jobs, keys.orders, keys.final_jobs, keys.job_ids, keys.tokens, keys.clock),
-            *(keys.places, keys.caps, keys.lost),
+            *(keys.places, keys.caps, keys.lost, keys.events, keys.measures),
             *(
                 keys.nodes,
                 keys.beats,

@@ -48,9 +48,9 @@ _QUEUE = _words(
     "blmpop del exists get hdel hexists hget hgetall hincrby hlen hmget hscan hset hvals incr lindex llen lpop lrange"
     " pexpire pexpireat publish pttl rpush sadd scard set smembers srem strlen subscribe type unlink unsubscribe zadd"
     " zcard zcount zrange zrangebylex zrangebyscore zrem zremrangebyrank zremrangebyscore zrevrange zrevrangebyscore"
-    " zscore client|info"
+    " xrange xrevrange zscore client|info"
 )
-_OPERATING = _words("hscan lindex rename xadd xrange xrevrange xtrim info acl|whoami")
+_OPERATING = _words("hscan lindex rename xadd xtrim info acl|whoami")
 # Not config|get: it tells the password of the default user.
 
 COMMANDS = {
@@ -65,6 +65,7 @@ _NODE_READS = ("active", "offers", "projects", "releases:*", "rollouts:open")
 _NODE_WRITES = (
     *("jobs", "jobs:*", "lines", "line:*", "places", "busy", "caps", "clock", "tokens", "nodes", "nodes:*", "wake"),
     *("changes", "eggs", "egg:*", "questions:*", "asker:*", "answer:*"),
+    *("events", "watched", "crons", "crons:*", "measures", "samples", "samples:*", "alerts", "alerts:*", "logs:*"),
 )
 
 

@@ -47,6 +47,11 @@ of nodes into one slot, so that a script may touch several. Nothing else of a sh
 | `rollouts:order` | sorted set | id of a rollout in waves → when it began, in milliseconds |
 | `rollouts:open` | hash | project → its rollout that is running or held (JSON: id, digest) |
 | `audit` | stream | entries of the audit (field `entry`, JSON); the ids are Redis' own time |
+| `events` | stream | what changed (fields: kind, subject, about as JSON); the ids are Redis' own time |
+| `watched` | hash | watched thing → the state that was last told of |
+| `crons:due` | sorted set | cron → when it fires next, in milliseconds |
+| `crons:followers` | hash | spider (JSON: project, spider) → the crons that follow its jobs (JSON) |
+| `measures` | hash | what the queue counts of itself, for `/metrics` |
 | `jobs:unfinished` | sorted set | job ids by `scheduled_at` in microseconds (0: unknown), state not final |
 | `jobs:final` | sorted set | the same for jobs in a final state; a job is in exactly one of the two |
 | `jobs:ids` | sorted set | all job ids with score 0, for finding one by its first characters |
@@ -110,6 +115,11 @@ class Keys:
         self.offers = f"{self.prefix}offers"
         self.digests = f"{self.prefix}eggs"
         self.audit = f"{self.prefix}audit"
+        self.events = f"{self.prefix}events"
+        self.watched = f"{self.prefix}watched"
+        self.crons_due = f"{self.prefix}crons:due"
+        self.cron_followers = f"{self.prefix}crons:followers"
+        self.measures = f"{self.prefix}measures"
         self.rollouts = f"{self.prefix}rollouts"
         self.rollouts_by_begin = f"{self.prefix}rollouts:order"
         self.open_rollouts = f"{self.prefix}rollouts:open"
@@ -122,6 +132,7 @@ class Keys:
             *(self.owners, self.leases, self.progress, self.wishes),
             *(self.lines, self.line_prefix, self.delayed, self.same),
             *(self.busy, self.caps, self.tokens, self.room, self.beats, self.clock, self.wake, self.lost),
+            *(self.events, self.cron_followers, self.crons_due, self.measures),
         )
 
     def line(self, name: LineName) -> str:

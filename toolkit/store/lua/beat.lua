@@ -6,7 +6,7 @@
 -- RETURNS: {"clash", address} | {"ok", now_ms, drain, releases, live nodes, stale ids, ids and wishes, unheard ids,
 --          number of questions that wait}
 -- INCLUDES: queue_rules
-local nodes, sessions, draining, releases, clashes = KEYS[22], KEYS[23], KEYS[24], KEYS[25], KEYS[26]
+local nodes, sessions, draining, releases, clashes = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
 local node, session, home, lease_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 local known = redis.call("HGET", sessions, node)
@@ -60,4 +60,4 @@ for at = 9 + 3 * held, #ARGV, 2 do
 end
 local live = redis.call("ZCOUNT", beats, now_ms - lease_ms, "+inf")
 local changes = tonumber(redis.call("GET", releases) or 0)
-return { "ok", now_ms, is_draining, changes, live, stale, wished, unheard, redis.call("LLEN", KEYS[27]) }
+return { "ok", now_ms, is_draining, changes, live, stale, wished, unheard, redis.call("LLEN", KEYS[31]) }

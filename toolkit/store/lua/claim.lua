@@ -7,8 +7,8 @@ local node, session, lease_ms, patience_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local slots, running = tonumber(ARGV[5]), tonumber(ARGV[6])
 
 -- Only the session that the name belongs to may claim under it, and not while it drains.
-local known = redis.call("HGET", KEYS[23], node)
-if not known or cjson.decode(known).session ~= session or redis.call("HEXISTS", KEYS[22], node) == 1 or slots < 1 then
+local known = redis.call("HGET", KEYS[27], node)
+if not known or cjson.decode(known).session ~= session or redis.call("HEXISTS", KEYS[26], node) == 1 or slots < 1 then
   return { "none", -1 }
 end
 redis.call("ZADD", room, running / slots, node)

@@ -3,7 +3,7 @@
 -- beside it and is never read here. The keys of the lines are the only names made in Lua: `line_prefix .. line`, since
 -- only the script knows which line a job belongs to; they share the cluster's hash slot.
 -- KEYS: jobs orders unfinished final ids owners leases progress wishes lines line_prefix delayed same busy caps
---       tokens room beats clock wake lost
+--       tokens room beats clock wake lost events followers crons_due measures
 -- ARGV: the script's own
 -- RETURNS: nothing
 local jobs, orders, unfinished, final, ids = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -11,6 +11,7 @@ local owners, leases, progress, wishes = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local lines, line_prefix, delayed, same = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local busy, caps, tokens, room = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local beats, clock, wake, lost = KEYS[18], KEYS[19], KEYS[20], KEYS[21]
+local events, followers, crons_due, measures = KEYS[22], KEYS[23], KEYS[24], KEYS[25]
 
 local time = redis.call("TIME")
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -39,6 +40,18 @@ local function shown_state(id, job)
   end
   local said = redis.call("HGET", progress, id)
   return said and cjson.decode(said).state == "paused" and "paused" or job.state
+end
+
+-- Tell of a change of a job, in the step that makes it. What is told are texts.
+local MAX_EVENTS = 100000
+local function tell(kind, id, job)
+  local about = { project = job.project, spider = job.spider, version = job.version, node = job.node }
+  about.reason, about.finish_reason = job.reason, job.finish_reason
+  about.crawl = job.crawl
+  about.attempt = job.attempt and string.format("%d", job.attempt)
+  redis.call(
+    "XADD", events, "MAXLEN", "~", MAX_EVENTS, "*", "kind", kind, "subject", id, "about", cjson.encode(about)
+  )
 end
 
 -- Make a pending job takable: in its line, at the place that its priority and age give it, or delayed, or held.
@@ -106,11 +119,15 @@ local function settle(id, job, state, reason)
     redis.call("ZADD", lost, now_ms, id)
   end
   write(id, job)
+  tell("job." .. state, id, job)
 end
 
 -- Put a disowned job back to its old place, without what its last attempt left.
 local function return_to_line(id, job, reason)
   job.state, job.reason = "pending", reason
+  if job.started_ms then
+    tell("job.requeued", id, job)
+  end
   job.node, job.token, job.pid, job.claimed_ms, job.started_ms, job.ended_ms = nil, nil, nil, nil, nil, nil
   job.exit_code, job.signal, job.finish_reason, job.due_ms = nil, nil, nil, nil
   job.pages, job.items, job.errors, job.retries, job.bytes = nil, nil, nil, nil, nil

@@ -4,7 +4,7 @@
 -- RETURNS: a flat list of id, state now
 -- INCLUDES: queue_rules
 local node, session = ARGV[1], ARGV[2]
-local owner_of_name = redis.call("HGET", KEYS[22], node)
+local owner_of_name = redis.call("HGET", KEYS[26], node)
 if not owner_of_name or cjson.decode(owner_of_name).session ~= session then
   return {}
 end

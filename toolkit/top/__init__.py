@@ -1,0 +1,1 @@
+"""The full-screen terminal: `crawlctl top`. The one room with Textual."""
