@@ -49,9 +49,8 @@ local function tell(kind, id, job)
   about.reason, about.finish_reason = job.reason, job.finish_reason
   about.crawl = job.crawl
   about.attempt = job.attempt and string.format("%d", job.attempt)
-  redis.call(
-    "XADD", events, "MAXLEN", "~", MAX_EVENTS, "*", "kind", kind, "subject", id, "about", cjson.encode(about)
-  )
+  local told = cjson.encode(about)
+  redis.call("XADD", events, "MAXLEN", "~", MAX_EVENTS, "*", "kind", kind, "subject", id, "about", told)
 end
 
 -- Make a pending job takable: in its line, at the place that its priority and age give it, or delayed, or held.
