@@ -1,21 +1,20 @@
-"""Takes this node's turns at the cluster's duties (`toolkit/duties`), at intervals that chance keeps apart."""
+"""Takes this node's turns at the cluster's duties (`turns.py`), at intervals that chance keeps apart."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 from twisted.application.service import Service
 from twisted.logger import Logger
 
-from toolkit.duties import expire, requeue
 from toolkit.model.errors import CrawlctlError
 from toolkit.node.membership import Membership
 from toolkit.node.reactor import later
-from toolkit.store.interfaces import Shared
+from toolkit.node.turns import Pace, Turn, turns
 
-T = TypeVar("T")
 _log = Logger()
 
 
@@ -25,17 +24,26 @@ class Housekeeping(Service):
     `live_nodes` is kept by the heartbeat, and zero as long as Redis is not known to answer: then no turn is taken.
     """
 
-    def __init__(self, member: Membership, *, chance: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self,
+        member: Membership,
+        *,
+        duties: Sequence[Turn] | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
         self._member = member
         self._chance = chance
+        self._duties = {each.name: each for each in (turns(member) if duties is None else duties)}
         self._timers: dict[str, Any] = {}
+        self._taking: set[str] = set()
+        self._wanted: set[str] = set()
         self.live_nodes = 0
 
     def startService(self) -> None:  # noqa: N802 - Twisted's name
         """Begin with a wait, so that nodes that are started together do not act together."""
         super().startService()  # type: ignore[no-untyped-call]
-        self._plan("requeue", self._requeue_in_s(), self._requeue)
-        self._plan("expire", self._expire_in_s(), self._expire)
+        for duty in self._duties.values():
+            self._plan(duty, self._usual_s(duty))
 
     def stopService(self) -> None:  # noqa: N802 - Twisted's name
         """Take no further turn."""
@@ -44,48 +52,43 @@ class Housekeeping(Service):
             if timer.active():
                 timer.cancel()
 
-    def _requeue(self) -> None:
-        def done(states: object) -> None:
-            for job_id, state in dict(states or {}).items():  # type: ignore[call-overload]
-                _log.warn("The node of job {job} was lost: it is {state} now", job=job_id, state=state.value)
-            self._plan("requeue", self._requeue_in_s(), self._requeue)
-
-        self._turn(requeue.requeue, done)
-
-    def _expire(self) -> None:
-        settings = self._member.settings
-
-        def done(_: object) -> None:
-            self._plan("expire", self._expire_in_s(), self._expire)
-
-        self._turn(
-            lambda shared: expire.expire(
-                shared, history_days=settings.history_days, history_jobs=settings.history_jobs
-            ),
-            done,
-        )
-
-    def _turn(self, duty: Callable[[Shared], T], done: Callable[[object], None]) -> None:
-        if self.live_nodes == 0:
-            done(None)
+    def soon(self, name: str, *, in_s: float = 0.0) -> None:
+        """Take a turn at this duty in so many seconds at the latest; while one is under way, another follows it."""
+        if name in self._taking:
+            self._wanted.add(name)
             return
-        self._member.ask(duty).addErrback(_note).addCallback(done).addErrback(
-            lambda failure: _log.failure("A duty has ended for good", failure=failure)
-        )
+        timer = self._timers.get(name)
+        if timer is not None and timer.active() and timer.getTime() - timer.seconds() > in_s:
+            timer.cancel()
+            self._plan(self._duties[name], in_s)
 
-    def _requeue_in_s(self) -> float:
-        lease_s = self._member.settings.lease_s
-        return requeue.interval_s(live_nodes=max(1, self.live_nodes), lease_s=lease_s, chance=self._chance())
+    def _take(self, duty: Turn) -> None:
+        if self.live_nodes == 0:
+            self._plan(duty, self._usual_s(duty))
+            return
+        self._taking.add(duty.name)
+        taken = self._member.tend(duty.take)
+        taken.addErrback(partial(_note, duty.name))
+        taken.addCallback(partial(self._taken, duty))
+        taken.addErrback(lambda failure: _log.failure("A duty has ended for good", failure=failure))
 
-    def _expire_in_s(self) -> float:
-        return expire.interval_s(live_nodes=self.live_nodes, chance=self._chance())
+    def _taken(self, duty: Turn, wants_s: float | None) -> None:
+        self._taking.discard(duty.name)
+        if duty.name in self._wanted:
+            self._wanted.discard(duty.name)
+            wants_s = 0.0
+        self._plan(duty, self._usual_s(duty) if wants_s is None else max(0.0, wants_s))
 
-    def _plan(self, name: str, wait_s: float, turn: Callable[[], None]) -> None:
+    def _usual_s(self, duty: Turn) -> float:
+        pace = Pace(max(1, self.live_nodes), self._member.settings.lease_s, self._chance())
+        return duty.usual_s(pace)
+
+    def _plan(self, duty: Turn, wait_s: float) -> None:
         if self.running:
-            self._timers[name] = later(wait_s, turn)
+            self._timers[duty.name] = later(wait_s, self._take, duty)
 
 
-def _note(failure: Any) -> None:
+def _note(name: str, failure: Any) -> None:
     """Leave an unreachable Redis to the heartbeat, which says so once."""
     if not failure.check(CrawlctlError):
-        _log.failure("A duty failed", failure=failure)
+        _log.failure("A turn at the duty {name} failed", name=name, failure=failure)

@@ -121,6 +121,10 @@ class Membership:
         """
         return deferToThreadPool(reactor(), self._pool, lambda: work(shared_of(self.store())))
 
+    def tend(self, work: Callable[[Store], T]) -> Deferred[T]:
+        """Do as `call` does a turn at one of the cluster's duties, in threads of their own: some take their time."""
+        return deferToThreadPool(reactor(), self._pool_of_duties, lambda: work(self.store()))
+
     def store(self) -> Store:
         """Return the open store; only in a thread, since it may wait.
 
@@ -180,6 +184,10 @@ class Membership:
     @cached_property
     def _pool_of_callers(self) -> ThreadPool:
         return started_threads("crawlctl-callers")
+
+    @cached_property
+    def _pool_of_duties(self) -> ThreadPool:
+        return started_threads("crawlctl-duties")
 
 
 class _Threads(ThreadPool):
