@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from toolkit.model.errors import NotFoundError, RefusedError, UsageError
-from toolkit.model.names import JobId
+from toolkit.model.errors import RefusedError
 
 if TYPE_CHECKING:
     from toolkit.cli.session import Session
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from toolkit.model.names import NodeName
 
 LOOK_EVERY_S = 0.1
-_MANY = 6
 
 
 def queued_jobs(session: Session, prefixes: Sequence[str]) -> list[Job]:
@@ -29,12 +27,10 @@ def queued_jobs(session: Session, prefixes: Sequence[str]) -> list[Job]:
         ConfigurationError: there is no shared queue at all.
 
     """
-    found = [_one(session, prefix) for prefix in prefixes]
-    for job in found:
-        if not job.is_queued:
-            where = f"{job.id} belongs to {job.node}, a stock node, and not to the shared queue"
-            raise RefusedError(where, hint="a job on a stock node can only be cancelled")
-    return list({job.id: job for job in found}.values())
+    from toolkit.cluster.queued import queued_jobs as find
+
+    _ = session.shared
+    return find(session.store.jobs, prefixes)
 
 
 def fresh(session: Session, jobs: Sequence[Job]) -> list[Job]:
@@ -75,16 +71,3 @@ def plug_in_names(session: Session, pattern: str) -> list[NodeName]:
             hint="crawlctl nodes lists them",
         )
     return sorted(plugged)
-
-
-def _one(session: Session, prefix: str) -> Job:
-    _ = session.shared
-    records = session.store.jobs
-    exact = records.get(JobId(prefix))
-    found = [exact] if exact else records.matching(prefix, limit=_MANY)
-    if not found:
-        raise NotFoundError(f"no job's id begins with {prefix!r}", hint="crawlctl jobs list shows the ids")
-    if len(found) > 1:
-        some = ", ".join(job.id for job in found[: _MANY - 1])
-        raise UsageError(f"several jobs' ids begin with {prefix!r}: {some}", hint="type more of the id")
-    return found[0]
