@@ -5,7 +5,7 @@ export UV_SYSTEM_CERTS ?= 1
 export UV_COMPILE_BYTECODE ?= 1
 RUN := $(UV) run -q --locked --all-extras
 
-.PHONY: help demo test check lint format types architecture spelling docs docs-check bench-deploy chaos-jobs bench-jobs bench-frontier chaos-frontier lab lab-down test-lab bench-lab clean
+.PHONY: help demo test check lint format types architecture spelling docs docs-check bench-deploy chaos-jobs bench-jobs bench-frontier chaos-frontier lab lab-down test-lab bench-lab test-web chaos-cron bench-watch clean
 .DEFAULT_GOAL := help
 
 help: ## list what can be made
@@ -68,6 +68,15 @@ test-lab: $(UV) ## the stories on real hosts; needs root
 
 bench-lab: $(UV) ## provisioning and rollouts on real hosts; needs root
 	@$(RUN) python tests/benchmarks/bench_lab.py $(ARGS)
+
+test-web: $(UV) ## the pages in a real Chromium, sign-in, rights, and the API against its own schema
+	@$(RUN) pytest tests/web $(ARGS)
+
+chaos-cron: $(UV) ## nodes and Redis are killed around the minute: SEED=7
+	@$(RUN) python tests/chaos/chaos_cron.py --seed $(or $(SEED),7) $(ARGS)
+
+bench-watch: $(UV) ## pages, the full-screen terminal, crons and alerts, measured
+	@$(RUN) python tests/benchmarks/bench_watch.py $(ARGS)
 
 clean: ## remove what the targets above made
 	rm -rf .venv .tools .crawlctl .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
