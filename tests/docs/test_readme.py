@@ -29,7 +29,7 @@ def test_it_names_the_pythons_and_extras_that_the_package_has() -> None:
     minors = [int(tag.rpartition(".")[2]) for tag in PROJECT["classifiers"] if "Python :: 3." in tag]
     *first, last = [f"3.{minor}" for minor in sorted(minors)]
     assert f"Python {', '.join(first)} or {last}" in README
-    named = re.findall(r"crawlctl\[([a-z,]+)\]", README)
+    named = re.findall(r"crawlctl\[([a-z0-9,]+)\]", README)
     assert {extra for extras in named for extra in extras.split(",")} == set(PROJECT["optional-dependencies"])
 
 
