@@ -8,6 +8,7 @@ An owner's write names the token of its claim, and is refused when the job is no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Protocol
 
 from toolkit.model.jobs import Job, JobState
@@ -85,6 +86,12 @@ class JobQueue(Protocol):
 
         `lost_day` of those that have ended became lost within the last day.
         """
+
+    def active(self) -> Sequence[JobId]:
+        """Return the ids of the jobs that a node has now."""
+
+    def open(self, *, since: datetime | None = None, limit: int) -> Sequence[JobId]:
+        """Return the ids of jobs that have not ended and were scheduled since then, newest first."""
 
     # --- the node's side
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from toolkit.model.errors import StoreUnreadableError, UsageError
@@ -16,7 +17,7 @@ from toolkit.store import refusals, wire, wire_jobs
 from toolkit.store.connect import Argument, RedisDoor
 from toolkit.store.interfaces_queue import CLAIM_PATIENCE_S
 from toolkit.store.keys import Keys
-from toolkit.store.ordering import scheduled_us, ttl_ms
+from toolkit.store.ordering import microseconds, scheduled_us, ttl_ms
 
 MAX_JOBS_A_CALL = 1000
 DAY_S = 86_400
@@ -171,6 +172,16 @@ class RedisQueue:
             "ended": ended,
             "lost_day": lost,
         }
+
+    def active(self) -> Sequence[JobId]:
+        """See `JobQueue.active`."""
+        return tuple(map(JobId, self._door.ask("ZRANGE", self._keys.leases, 0, -1)))
+
+    def open(self, *, since: datetime | None = None, limit: int) -> Sequence[JobId]:
+        """See `JobQueue.open`."""
+        oldest = 0 if since is None else max(0, microseconds(since))
+        found = self._door.ask("ZREVRANGEBYSCORE", self._keys.unfinished_jobs, "+inf", oldest, "LIMIT", 0, limit)
+        return tuple(map(JobId, found))
 
     def claim(self, report: NodeReport, lines: Sequence[LineName], *, running: int) -> Claimed | NothingToClaim:
         """See `JobQueue.claim`."""
