@@ -18,7 +18,7 @@ from toolkit.model.jobs import DEFAULT_ATTEMPTS, Job, JobState
 from toolkit.model.names import DEFAULT_CLUSTER, JobId, NodeName, ProjectName, Session, SpiderName, VersionName
 from toolkit.model.nodes import NodeReport
 from toolkit.model.queue import BeatAnswer, Claimed, Ending, Held, NothingToClaim, Progress, unfit
-from toolkit.store.interfaces import Store
+from toolkit.store.interfaces import Shared, Store
 from toolkit.store.keys import Keys
 from toolkit.store.open import open_store
 
@@ -112,6 +112,7 @@ class QueueDesk:
 
     def __init__(self, store: Store, client: redis.Redis, client_for_bytes: redis.Redis, *, cluster: str) -> None:
         assert store.shared is not None
+        self.shared: Shared = store.shared
         self.store = store
         self.queue = store.shared.queue
         self.nodes = store.shared.nodes

@@ -54,3 +54,16 @@ class Event:
     about: Mapping[str, str] = field(default_factory=dict)
     at: datetime | None = None
     id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A watched thing is in this state, and the event that tells so if it was in another.
+
+    `was` is the state that it must have been in for that, an empty text that nothing was known of it; `None`: any.
+    """
+
+    watched: str
+    state: str
+    event: Event | None = None
+    was: str | None = None

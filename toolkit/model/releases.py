@@ -32,6 +32,9 @@ class Release:
     signature: str | None = None
 
 
+ROLLBACK = "rollback"
+"""The kind of a rollout that makes an earlier release active again."""
+
 LATER = "later"
 """The step of a plug-in node that is away: it will install the release by itself when it comes back."""
 

@@ -7,7 +7,7 @@ from toolkit.cluster.nodes import Nodes, require_any
 from toolkit.model.errors import NotFoundError, NothingReachableError, RefusedError
 from toolkit.model.names import ProjectName, VersionName
 from toolkit.model.outcomes import Outcomes
-from toolkit.model.releases import LATER, DeployResult, NodeResult, Release, Rollout
+from toolkit.model.releases import LATER, ROLLBACK, DeployResult, NodeResult, Release, Rollout
 from toolkit.model.snapshot import NodeState
 from toolkit.rollout.lock import holding_lock, operator
 from toolkit.rollout.push import HELD
@@ -15,7 +15,6 @@ from toolkit.rollout.targets import Target, patience_s, stock_node, targets_of
 from toolkit.rollout.unfinished import clear_the_way
 from toolkit.store.interfaces import ReleaseStore, Store
 
-KIND = "rollback"
 LACKING = "lacking"
 _AWAY = "lost: it installs the release by itself when it is back"
 
@@ -63,7 +62,7 @@ def rollback(
         if is_changed:
             proven = {result.node for result in results if result.is_proven}
             holders = sorted(proven | store.releases.holders(project, release.version))
-            entry = Rollout(project, release.version, KIND, store.now(), operator(), True, results)  # noqa: FBT003 - field
+            entry = Rollout(project, release.version, ROLLBACK, store.now(), operator(), True, results)  # noqa: FBT003 - field
             store.releases.activate(entry, held.lock, held_by=holders)
     return DeployResult(
         project, release.version, release.digest, is_active=True, is_changed=is_changed, results=results

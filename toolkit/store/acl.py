@@ -64,8 +64,8 @@ _OURS = "crawlctl:{"
 _NODE_READS = ("active", "offers", "projects", "releases:*", "rollouts:open")
 _NODE_WRITES = (
     *("jobs", "jobs:*", "lines", "line:*", "places", "busy", "caps", "clock", "tokens", "nodes", "nodes:*", "wake"),
-    *("changes", "eggs", "egg:*", "questions:*", "asker:*", "answer:*"),
-    *("events", "watched", "crons", "crons:*", "measures", "samples", "samples:*", "alerts", "alerts:*", "logs:*"),
+    *("changes", "eggs", "egg:*", "questions:*", "asker:*", "answer:*", "events", "watched", "duty:*"),
+    *("crons", "crons:*", "measures", "samples", "samples:*", "alerts", "alerts:*", "logs:*"),
 )
 
 

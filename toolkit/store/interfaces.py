@@ -20,6 +20,7 @@ from toolkit.store.interfaces_calls import NodeCalls, Redials
 from toolkit.store.interfaces_crawls import Crawls
 from toolkit.store.interfaces_queue import EggStore, JobQueue, NodeRegistry
 from toolkit.store.interfaces_rollouts import Rollouts
+from toolkit.store.interfaces_watch import Duties, Events
 
 MAX_HISTORY = 200
 """How many rollouts of a project are kept, the newest ones."""
@@ -196,6 +197,14 @@ class Shared(Protocol):
     @property
     def redials(self) -> Redials:
         """The places of nodes that change their address now."""
+
+    @property
+    def events(self) -> Events:
+        """The stream of what changed."""
+
+    @property
+    def duties(self) -> Duties:
+        """Who takes the next turn at a duty."""
 
 
 class Store(Protocol):

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Protocol
 
 from toolkit.model.crons import Cron, CronView, Firing
-from toolkit.model.events import Event
+from toolkit.model.events import Change, Event
 from toolkit.model.names import JobId
 from toolkit.model.samples import ClusterSample, JobSample
 
@@ -40,11 +40,24 @@ class Events(Protocol):
         `True` when it was. However many observers tell of the same change, there is one event.
         """
 
+    def turns(self, changes: Sequence[Change]) -> Sequence[bool]:
+        """Do as `turn` does for many things, in few round trips; return for each whether it was in another state."""
+
     def states(self) -> Mapping[str, str]:
         """Return the state of every watched thing."""
 
     def unwatch(self, watched: Collection[str]) -> None:
         """Forget things that are there no more."""
+
+
+class Duties(Protocol):
+    """Who takes the cluster's next turn at a duty that one node in a while is enough for."""
+
+    def take(self, duty: str, *, for_s: float) -> bool:
+        """Take the turn, unless another has taken one that is not over yet; it is over after `for_s` seconds.
+
+        A guard against needless work, not against two at once: what the turn does must bear being done twice.
+        """
 
 
 class Crons(Protocol):

@@ -49,6 +49,7 @@ of nodes into one slot, so that a script may touch several. Nothing else of a sh
 | `audit` | stream | entries of the audit (field `entry`, JSON); the ids are Redis' own time |
 | `events` | stream | what changed (fields: kind, subject, about as JSON); the ids are Redis' own time |
 | `watched` | hash | watched thing → the state that was last told of |
+| `duty:<duty>` | string | is there while no other turn is taken at a duty that one node in a while is enough for |
 | `crons:due` | sorted set | cron → when it fires next, in milliseconds |
 | `crons:followers` | hash | spider (JSON: project, spider) → the crons that follow its jobs (JSON) |
 | `measures` | hash | what the queue counts of itself, for `/metrics` |
@@ -138,6 +139,10 @@ class Keys:
     def line(self, name: LineName) -> str:
         """Name the sorted set of a line's pending jobs."""
         return f"{self.line_prefix}{name}"
+
+    def duty(self, duty: str) -> str:
+        """Name the string that is there until another turn at the duty may be taken."""
+        return f"{self.prefix}duty:{duty}"
 
     def questions(self, node: NodeName) -> str:
         """Name the list of the questions that wait for a node."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from toolkit.model.events import EventKind
 from toolkit.model.names import NodeName, ProjectName, VersionName
-from toolkit.model.releases import Release, Rollout, RolloutLock
+from toolkit.model.releases import ROLLBACK, Release, Rollout, RolloutLock
 from toolkit.store import refusals, wire
 from toolkit.store.connect import RedisDoor
 from toolkit.store.interfaces import MAX_HISTORY
+from toolkit.store.interfaces_watch import MAX_EVENTS
 from toolkit.store.keys import Keys
 from toolkit.store.ordering import newest_first, ttl_ms
+from toolkit.store.wire_events import write_about
 
 MAX_TRIES = 5
 
@@ -108,10 +111,12 @@ class RedisReleases:
                 keys.holders(project),
                 keys.history(project),
                 keys.changes,
+                keys.events,
             ],
             args=[
                 *(lock.token, project, rollout.version),
                 *(wire.write_nodes(held_by), wire.write_rollout(rollout), MAX_HISTORY),
+                *(MAX_EVENTS, *_told(rollout, held_by)),
             ],
         )
         if verdict == "not_ours":
@@ -179,3 +184,10 @@ class RedisReleases:
     def projects(self) -> Sequence[ProjectName]:
         """See `ReleaseStore.projects`."""
         return tuple(ProjectName(name) for name in sorted(self._door.ask("SMEMBERS", self._keys.projects)))
+
+
+def _told(rollout: Rollout, held_by: Sequence[NodeName]) -> tuple[str, str]:
+    """Return the kind of the event that tells of a rollout, and what it says."""
+    kind = EventKind.RELEASE_ROLLED_BACK if rollout.kind == ROLLBACK else EventKind.RELEASE_DEPLOYED
+    about = {"project": rollout.project, "version": rollout.version, "by": rollout.by, "nodes": str(len(held_by))}
+    return kind.value, write_about(about)

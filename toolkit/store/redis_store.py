@@ -11,11 +11,13 @@ from toolkit.store.interfaces import MAX_JOBS
 from toolkit.store.interfaces_calls import NodeCalls, Redials
 from toolkit.store.interfaces_crawls import Crawls
 from toolkit.store.interfaces_queue import EggStore, JobQueue, NodeRegistry
+from toolkit.store.interfaces_watch import Duties, Events
 from toolkit.store.keys import Keys
 from toolkit.store.redis_audit import RedisAudit
 from toolkit.store.redis_calls import RedisCalls
 from toolkit.store.redis_crawls import RedisCrawls
 from toolkit.store.redis_eggs import RedisEggs
+from toolkit.store.redis_events import RedisDuties, RedisEvents
 from toolkit.store.redis_jobs import RedisJobs
 from toolkit.store.redis_nodes import RedisNodes
 from toolkit.store.redis_queue import RedisQueue
@@ -34,6 +36,8 @@ class RedisShared:
         self.crawls: Crawls = RedisCrawls(door)
         self.calls: NodeCalls = RedisCalls(door, keys)
         self.redials: Redials = RedisRedials(door, keys)
+        self.events: Events = RedisEvents(door, keys)
+        self.duties: Duties = RedisDuties(door, keys)
 
 
 class RedisStore:

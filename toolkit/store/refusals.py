@@ -93,6 +93,11 @@ def no_audit_id(text: str) -> UsageError:
     return UsageError(f"{text!r} is no id of an entry of the audit", hint="crawlctl audit --output json shows the ids")
 
 
+def no_event_id(text: str) -> UsageError:
+    """Say that this is not the id of an event."""
+    return UsageError(f"{text!r} is no id of an event", hint="crawlctl events --output json shows the ids")
+
+
 def check_ids_differ(jobs: Sequence[Job]) -> None:
     """Refuse new jobs that share an id.
 

@@ -32,7 +32,10 @@ OF_OPERATORS = {
 OF_SPIDERS = {"crawl_join", "crawl_commit", "crawl_renew", "crawl_rejoin", "crawl_leave", "crawl_sweep"}
 PLAIN = {
     Role.SPIDER: ("redis_frontier", "redis_sweep"),
-    Role.NODE: ("redis_queue", "redis_nodes", "redis_calls", "redis_redials", "redis_jobs", "redis_eggs"),
+    Role.NODE: (
+        *("redis_queue", "redis_nodes", "redis_calls", "redis_redials", "redis_jobs", "redis_eggs"),
+        *("redis_events",),
+    ),
     Role.OPERATOR: (
         *("redis_releases", "redis_audit", "redis_rollouts", "redis_crawls", "redis_crawl_views", "redis_crawl_seen"),
         *("redis_foreign", "redis_store"),
