@@ -1,4 +1,4 @@
-"""The one error tree. Every message says who, what and why; hints and exit codes live in `cli/errors.py`.
+"""The one error tree. Every message says who, what and why; hints and exit codes live in `views/errors.py`.
 
 CrawlctlError
 ├── UsageError                  the command line cannot be carried out as written

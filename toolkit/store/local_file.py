@@ -1,4 +1,4 @@
-"""The one door to the local store: a SQLite file of this machine, its schema, its transactions, its errors.
+"""The one door to SQLite files of this machine, the local store before all: schema, transactions, errors.
 
 Processes share it by SQLite's own locks (write-ahead log, `BEGIN IMMEDIATE`), so it must lie on a local disk.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,14 +52,17 @@ _CREATING = threading.Lock()
 class LocalFile:
     """One SQLite file, made with mode 0600 when it is first opened; safe between threads and between processes.
 
+    `steps` bring a file from each format to the next one, those of the local store unless others are given.
+
     Raises:
         StoreUnreachableError: from every method, saying which file and why.
         StoreUnreadableError: the file was written by a newer crawlctl.
 
     """
 
-    def __init__(self, path: Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+    def __init__(self, path: Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S, steps: Sequence[str] = _STEPS) -> None:
         self.path = path
+        self._steps = tuple(steps)
         self._busy_timeout_s = busy_timeout_s
         self._one_at_a_time = threading.RLock()
         self._connection: sqlite3.Connection | None = None
@@ -130,20 +133,21 @@ class LocalFile:
             time.sleep(_RETRY_OPENING_S)
 
     def _make_schema(self, connection: sqlite3.Connection) -> None:
-        if _format(connection) == FORMAT:
+        newest = len(self._steps)
+        if _format(connection) == newest:
             return
         with _all_or_nothing(connection, "BEGIN IMMEDIATE"):
             found = _format(connection)
-            if found > FORMAT:
+            if found > newest:
                 raise StoreUnreadableError(
                     f"the store {self.path} was written by a newer crawlctl (format {found}, this one reads up to "
-                    f"{FORMAT})",
+                    f"{newest})",
                     hint="pip install --upgrade crawlctl",
                 )
-            for step in _STEPS[found:]:
+            for step in self._steps[found:]:
                 for statement in step.split(";"):
                     connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {FORMAT}")
+            connection.execute(f"PRAGMA user_version = {newest}")
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
