@@ -8,7 +8,10 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class JobSample:
-    """What one job had done by then. Counts only rise while an attempt lasts; `None` is not known."""
+    """What one job had done by then; `None` is not known.
+
+    Counts only rise while an attempt lasts: a smaller one says that another attempt had begun, from nothing.
+    """
 
     at: datetime
     pages: int | None = None
@@ -19,7 +22,7 @@ class JobSample:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSample:
-    """The cluster at a moment: what the queue and the nodes were, and what active jobs did a second since the last."""
+    """The cluster at a moment: what the queue and the nodes were, and what all jobs did a second since the last."""
 
     at: datetime
     pending: int = 0
@@ -29,3 +32,11 @@ class ClusterSample:
     pages_per_s: float = 0.0
     items_per_s: float = 0.0
     errors_per_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """One turn at sampling: its number, one more than the turn's before; or, without one, when the next is due."""
+
+    number: int | None
+    due_in_s: float = 0.0

@@ -45,10 +45,10 @@ _FRONTIER = _words(
     " zremrangebyscore zscore"
 )
 _QUEUE = _words(
-    "blmpop del exists get hdel hexists hget hgetall hincrby hlen hmget hscan hset hvals incr lindex llen lpop lrange"
-    " pexpire pexpireat publish pttl rpush sadd scard set smembers srem strlen subscribe type unlink unsubscribe zadd"
-    " zcard zcount zrange zrangebylex zrangebyscore zrem zremrangebyrank zremrangebyscore zrevrange zrevrangebyscore"
-    " xrange xrevrange zscore client|info"
+    "append blmpop del exists get hdel hexists hget hgetall hincrby hlen hmget hscan hset hvals incr lindex llen"
+    " lpop lrange mget pexpire pexpireat publish pttl rpush sadd scard set smembers srem strlen subscribe type"
+    " unlink unsubscribe zadd zcard zcount zrange zrangebylex zrangebyscore zrem zremrangebyrank zremrangebyscore"
+    " zrevrange zrevrangebyscore xrange xread xrevrange zscore client|info"
 )
 _OPERATING = _words("hscan lindex rename xadd xtrim info acl|whoami")
 # Not config|get: it tells the password of the default user.

@@ -16,11 +16,13 @@ from toolkit.model.audit import AuditEntry
 from toolkit.model.jobs import Job, JobFilter
 from toolkit.model.names import JobId, NodeName, ProjectName, VersionName
 from toolkit.model.releases import Release, Rollout, RolloutLock
+from toolkit.store.interfaces_alerts import AlertStore
 from toolkit.store.interfaces_calls import NodeCalls, Redials
 from toolkit.store.interfaces_crawls import Crawls
+from toolkit.store.interfaces_logs import ShippedLogs
 from toolkit.store.interfaces_queue import EggStore, JobQueue, NodeRegistry
 from toolkit.store.interfaces_rollouts import Rollouts
-from toolkit.store.interfaces_watch import Duties, Events
+from toolkit.store.interfaces_watch import Crons, Duties, Events, Samples
 
 MAX_HISTORY = 200
 """How many rollouts of a project are kept, the newest ones."""
@@ -199,12 +201,28 @@ class Shared(Protocol):
         """The places of nodes that change their address now."""
 
     @property
+    def logs(self) -> ShippedLogs:
+        """The logs of jobs that nodes have shipped."""
+
+    @property
     def events(self) -> Events:
         """The stream of what changed."""
 
     @property
     def duties(self) -> Duties:
         """Who takes the next turn at a duty."""
+
+    @property
+    def alerts(self) -> AlertStore:
+        """Who is told of what, and how far."""
+
+    @property
+    def samples(self) -> Samples:
+        """How far jobs were, and what the cluster did, at moments of the past."""
+
+    @property
+    def crons(self) -> Crons:
+        """The recurring jobs."""
 
 
 class Store(Protocol):

@@ -1,4 +1,4 @@
-"""What the rooms of watching promise: events, crons, samples, shipped logs and what alerts need; Redis keeps them.
+"""What the rooms of watching promise: events, crons, samples and what alerts need; Redis keeps them.
 
 As in `interfaces.py`: every operation is one atomic step, decided inside Redis by Redis' own clock, and may raise
 `StoreUnreachableError`. Any thread may call; nothing here may be called from a reactor's thread, since it waits.
@@ -10,13 +10,19 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from toolkit.model.crons import Cron, CronView, Firing
+from toolkit.model.crons import Cron, CronView, Due, Firing, Proposal, TakenCrons
 from toolkit.model.events import Change, Event
 from toolkit.model.names import JobId
-from toolkit.model.samples import ClusterSample, JobSample
+from toolkit.model.samples import ClusterSample, JobSample, Sampling
 
 MAX_EVENTS = 100_000
 """About how many events are kept, the newest ones."""
+
+MAX_FIRINGS = 50
+"""How many firings of a cron are kept, the newest ones."""
+
+MAX_CLUSTER_SAMPLES = 8640
+"""How many samples of the cluster are kept, the newest ones: those of a day."""
 
 
 class Events(Protocol):
@@ -61,7 +67,11 @@ class Duties(Protocol):
 
 
 class Crons(Protocol):
-    """The recurring jobs; nodes fire what is due."""
+    """The recurring jobs. Any node may `take` what is due and say by `commit` what becomes of it: once, whoever dies.
+
+    When a cron is due is computed by the caller (`toolkit/crons`); which firing is whose, and whether it may happen
+    while another is not over, is decided in Redis.
+    """
 
     def all(self) -> Sequence[CronView]:
         """Return every cron, sorted by name."""
@@ -69,31 +79,67 @@ class Crons(Protocol):
     def get(self, name: str) -> CronView | None:
         """Return one cron."""
 
-    def put(self, crons: Sequence[Cron], *, by: str) -> None:
-        """Define crons, or define them anew, all or none; when they are due is computed by the caller's rules."""
+    def put(
+        self,
+        crons: Sequence[Cron],
+        *,
+        by: str,
+        due: Mapping[str, Due] | None = None,
+        expected: Mapping[str, str] | None = None,
+    ) -> frozenset[str]:
+        """Define crons, or define them anew, all or none; return the names of those that are other than before.
+
+        One that is defined as it was stays as it is, with its next due time. `due` says when each is due first; one
+        that is not in it is not due by time. `expected` are the revisions that they must have now, empty for none.
+
+        Raises:
+            ConflictError: one of them was changed meanwhile.
+
+        """
 
     def remove(self, names: Collection[str]) -> frozenset[str]:
-        """Take crons away, with their history; return those that were there."""
+        """Take crons away, with their history; return those that were there. Their jobs stay."""
 
     def firings(self, name: str, *, limit: int = 50) -> Sequence[Firing]:
-        """Return what became of a cron's due times, newest first."""
+        """Return what became of a cron's due times, newest first; the newest `MAX_FIRINGS` are kept."""
+
+    def take(self, *, most: int = 50, lease_s: float = 2.0) -> TakenCrons:
+        """Return firings that are due now, at most so many; nobody else is given them before the lease is over."""
+
+    def commit(self, proposals: Sequence[Proposal]) -> Sequence[Firing | None]:
+        """Make firings happen: their jobs, the next due time, the history and the event are one step for each.
+
+        `None` stands for one that waits for the end of the one before, or was somebody else's or changed meanwhile;
+        then nothing was done. The same proposal twice is one firing.
+        """
 
 
 class Samples(Protocol):
-    """How far jobs were at moments of the past, and what the cluster did."""
+    """How far jobs were at moments of the past, and what the cluster did; some node samples about every ten seconds."""
 
     def of_job(self, job_id: JobId) -> Sequence[JobSample]:
-        """Return a job's samples, oldest first, at most some hundred: older ones lie farther apart."""
+        """Return a job's samples, oldest first, at most some hundred: older ones lie farther apart.
+
+        The first is its start, and that of an ended one its last counts. One that was never begun has none.
+        """
+
+    def of_jobs(self, job_ids: Collection[JobId]) -> Mapping[JobId, Sequence[JobSample]]:
+        """Return the samples of each of these jobs, as `of_job` does."""
 
     def of_cluster(self, *, limit: int = 360) -> Sequence[ClusterSample]:
-        """Return the newest samples of the cluster, oldest first."""
+        """Return the newest samples of the cluster, oldest first; `MAX_CLUSTER_SAMPLES` are kept."""
 
+    # --- the duty of sampling, of any survivor
 
-class ShippedLogs(Protocol):
-    """Logs of jobs that nodes brought here before they are thrown away; capped."""
+    def begin(self, *, every_s: float) -> Sampling:
+        """Take the next turn, which ends the one before, if it is due; else be told when it is."""
 
-    def append(self, job_id: JobId, *, at: int, part: bytes) -> int:
-        """Lay a part of a log at this offset; return how many bytes are there now, be it more or less than asked."""
+    def sample_jobs(self, turn: Sampling) -> int:
+        """Lay down how far every active job is, some hundred in a step; return how many.
 
-    def read(self, job_id: JobId, *, begin: int = 0, most: int = 1_000_000) -> tuple[int, bytes, int] | None:
-        """Return the offset of what follows, a part from `begin` on, and the length in all; `None`: nothing of it."""
+        What they did since their last sample is counted once for all (`measures`), their ends included. Ends early when
+        another turn has begun.
+        """
+
+    def sample_cluster(self, turn: Sampling, *, pending: int, active: int, nodes_live: int, slots: int) -> bool:
+        """Append a sample of the cluster with the rates since the last; `False` when another turn has begun."""

@@ -1,4 +1,4 @@
-"""The names of all keys in Redis, in one place. Lua scripts get theirs from here; only a line's is put together there.
+"""The names of all keys in Redis, in one place. Lua makes only those of a line and of a job's samples.
 
 Every key begins with `crawlctl:{<cluster>}:`. The braces are Redis Cluster's hash tag: they put all keys of one cluster
 of nodes into one slot, so that a script may touch several. Nothing else of a shared Redis is read or written.
@@ -53,6 +53,19 @@ of nodes into one slot, so that a script may touch several. Nothing else of a sh
 | `crons:due` | sorted set | cron → when it fires next, in milliseconds |
 | `crons:followers` | hash | spider (JSON: project, spider) → the crons that follow its jobs (JSON) |
 | `measures` | hash | what the queue counts of itself, for `/metrics` |
+| `samples:turn` | hash | `number`, `at_ms`: the last turn at sampling; what had been counted by then |
+| `samples:job:<job>` | string | how far a job was at moments of the past (records of `wire_samples.py`) |
+| `samples:cluster` | list | what the cluster did at moments of the past (records), oldest first |
+| `alerts` | hash | `body` (JSON: sinks, rules), `revision`, `by`, `at_ms`; the secrets of sinks are in it |
+| `alerts:silences` | hash | rule → until when nobody is told of it, and who said so (JSON) |
+| `alerts:failed` | list | messages that were given up (milliseconds, JSON), newest first |
+| `alerts:sink:<sink>` | hash | how far a sink is told, whose its lease is, and how the last attempts went |
+| `alerts:held:<sink>` | sorted set | event and rule (JSON) → when the sink is told of it, in milliseconds |
+| `logs:<job>` | hash | node → what it has shipped of the job's log (JSON); expires by itself |
+| `logs:parts:<job>` | hash | node and offset → a part of that log, packed by gzip; expires by itself |
+| `logs:all:order` | sorted set | job with a shipped log → when anything of it was shipped last, in milliseconds |
+| `logs:all:ended` | sorted set | the same for those whose logs are complete: they make room first |
+| `logs:all:sizes` | hash | job → the bytes that its log takes in this Redis; `*`: of all of them |
 | `jobs:unfinished` | sorted set | job ids by `scheduled_at` in microseconds (0: unknown), state not final |
 | `jobs:final` | sorted set | the same for jobs in a final state; a job is in exactly one of the two |
 | `jobs:ids` | sorted set | all job ids with score 0, for finding one by its first characters |
@@ -63,7 +76,7 @@ from __future__ import annotations
 import re
 
 from toolkit.model.errors import ConfigurationError
-from toolkit.model.names import DEFAULT_CLUSTER, LineName, NodeName, ProjectName
+from toolkit.model.names import DEFAULT_CLUSTER, JobId, LineName, NodeName, ProjectName
 
 _CLUSTER_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
@@ -121,6 +134,13 @@ class Keys:
         self.crons_due = f"{self.prefix}crons:due"
         self.cron_followers = f"{self.prefix}crons:followers"
         self.measures = f"{self.prefix}measures"
+        self.logs_order = f"{self.prefix}logs:all:order"
+        self.logs_ended = f"{self.prefix}logs:all:ended"
+        self.logs_sizes = f"{self.prefix}logs:all:sizes"
+        self.samples_prefix = f"{self.prefix}samples:job:"
+        self.alerts = f"{self.prefix}alerts"
+        self.silences = f"{self.prefix}alerts:silences"
+        self.failed_alerts = f"{self.prefix}alerts:failed"
         self.rollouts = f"{self.prefix}rollouts"
         self.rollouts_by_begin = f"{self.prefix}rollouts:order"
         self.open_rollouts = f"{self.prefix}rollouts:open"
@@ -144,6 +164,28 @@ class Keys:
         """Name the string that is there until another turn at the duty may be taken."""
         return f"{self.prefix}duty:{duty}"
 
+    @property
+    def sampling(self) -> str:
+        """Name the hash of the turns at sampling."""
+        return f"{self.prefix}samples:turn"
+
+    @property
+    def cluster_samples(self) -> str:
+        """Name the list of the cluster's samples."""
+        return f"{self.prefix}samples:cluster"
+
+    def samples_of(self, job_id: JobId) -> str:
+        """Name the string of a job's samples."""
+        return f"{self.samples_prefix}{job_id}"
+
+    def sink(self, name: str) -> str:
+        """Name the hash of how far a sink of the alerts is told."""
+        return f"{self.prefix}alerts:sink:{name}"
+
+    def held_for(self, sink: str) -> str:
+        """Name the sorted set of the events that a sink is told of later."""
+        return f"{self.prefix}alerts:held:{sink}"
+
     def questions(self, node: NodeName) -> str:
         """Name the list of the questions that wait for a node."""
         return f"{self.prefix}questions:{node}"
@@ -155,6 +197,14 @@ class Keys:
     def answer(self, question: str) -> str:
         """Name the list of the pieces of an answer that wait for who asked."""
         return f"{self.prefix}answer:{question}"
+
+    def log(self, job: JobId) -> str:
+        """Name the hash of what is known of a job's shipped logs; an id has no colon."""
+        return f"{self.prefix}logs:{job}"
+
+    def log_parts(self, job: JobId) -> str:
+        """Name the hash of the parts of a job's shipped logs."""
+        return f"{self.prefix}logs:parts:{job}"
 
     def egg(self, digest: str) -> str:
         """Name the string that is an egg."""

@@ -8,22 +8,27 @@ from toolkit.model.hosts import Secret
 from toolkit.model.names import DEFAULT_CLUSTER
 from toolkit.store.connect import RedisDoor
 from toolkit.store.interfaces import MAX_JOBS
+from toolkit.store.interfaces_alerts import AlertStore
 from toolkit.store.interfaces_calls import NodeCalls, Redials
 from toolkit.store.interfaces_crawls import Crawls
+from toolkit.store.interfaces_logs import ShippedLogs
 from toolkit.store.interfaces_queue import EggStore, JobQueue, NodeRegistry
-from toolkit.store.interfaces_watch import Duties, Events
+from toolkit.store.interfaces_watch import Duties, Events, Samples
 from toolkit.store.keys import Keys
+from toolkit.store.redis_alerts import RedisAlerts
 from toolkit.store.redis_audit import RedisAudit
 from toolkit.store.redis_calls import RedisCalls
 from toolkit.store.redis_crawls import RedisCrawls
 from toolkit.store.redis_eggs import RedisEggs
 from toolkit.store.redis_events import RedisDuties, RedisEvents
 from toolkit.store.redis_jobs import RedisJobs
+from toolkit.store.redis_logs import RedisLogs
 from toolkit.store.redis_nodes import RedisNodes
 from toolkit.store.redis_queue import RedisQueue
 from toolkit.store.redis_redials import RedisRedials
 from toolkit.store.redis_releases import RedisReleases
 from toolkit.store.redis_rollouts import RedisRollouts
+from toolkit.store.redis_samples import RedisSamples
 
 
 class RedisShared:
@@ -36,8 +41,11 @@ class RedisShared:
         self.crawls: Crawls = RedisCrawls(door)
         self.calls: NodeCalls = RedisCalls(door, keys)
         self.redials: Redials = RedisRedials(door, keys)
+        self.logs: ShippedLogs = RedisLogs(door, keys)
         self.events: Events = RedisEvents(door, keys)
         self.duties: Duties = RedisDuties(door, keys)
+        self.alerts: AlertStore = RedisAlerts(door, keys)
+        self.samples: Samples = RedisSamples(door, keys)
 
 
 class RedisStore:
