@@ -56,7 +56,8 @@ of nodes into one slot, so that a script may touch several. Nothing else of a sh
 | `samples:turn` | hash | `number`, `at_ms`: the last turn at sampling; what had been counted by then |
 | `samples:job:<job>` | string | how far a job was at moments of the past (records of `wire_samples.py`) |
 | `samples:cluster` | list | what the cluster did at moments of the past (records), oldest first |
-| `alerts` | hash | `body` (JSON: sinks, rules), `revision`, `by`, `at_ms`; the secrets of sinks are in it |
+| `alerts` | hash | `body` (JSON: sinks, rules, with their secrets), `revision`, `by`, `at_ms`; |
+| | | `since:<sink>`: the newest event when it came |
 | `alerts:silences` | hash | rule → until when nobody is told of it, and who said so (JSON) |
 | `alerts:failed` | list | messages that were given up (milliseconds, JSON), newest first |
 | `alerts:sink:<sink>` | hash | how far a sink is told, whose its lease is, and how the last attempts went |
@@ -138,9 +139,6 @@ class Keys:
         self.logs_ended = f"{self.prefix}logs:all:ended"
         self.logs_sizes = f"{self.prefix}logs:all:sizes"
         self.samples_prefix = f"{self.prefix}samples:job:"
-        self.alerts = f"{self.prefix}alerts"
-        self.silences = f"{self.prefix}alerts:silences"
-        self.failed_alerts = f"{self.prefix}alerts:failed"
         self.rollouts = f"{self.prefix}rollouts"
         self.rollouts_by_begin = f"{self.prefix}rollouts:order"
         self.open_rollouts = f"{self.prefix}rollouts:open"
@@ -177,6 +175,26 @@ class Keys:
     def samples_of(self, job_id: JobId) -> str:
         """Name the string of a job's samples."""
         return f"{self.samples_prefix}{job_id}"
+
+    @property
+    def alerting(self) -> tuple[str, ...]:
+        """The keys that every script of the alerts gets first, in the order of `lua/sink_rules.lua`."""
+        return (self.alerts, self.silences, self.tokens, self.events, self.failed_alerts)
+
+    @property
+    def alerts(self) -> str:
+        """Name the hash of the sinks and rules."""
+        return f"{self.prefix}alerts"
+
+    @property
+    def silences(self) -> str:
+        """Name the hash of the rules of which nobody is told for a while."""
+        return f"{self.prefix}alerts:silences"
+
+    @property
+    def failed_alerts(self) -> str:
+        """Name the list of the messages that were given up."""
+        return f"{self.prefix}alerts:failed"
 
     def sink(self, name: str) -> str:
         """Name the hash of how far a sink of the alerts is told."""

@@ -27,21 +27,21 @@ OF_OPERATORS = {
     *("activate", "record", "sign", "note", "lock", "renew", "unlock", "forget", "forget_nodes", "offer"),
     *("withdraw_offer", "begin_rollout", "update_rollout", "add_jobs", "update_jobs", "set_aside", "list_items", "ask"),
     *("crawl_bring", "crawl_clear", "crawl_controls", "crawl_limit", "crawl_remember", "crawl_unblock"),
-    *("cancel", "change_pending", "retry"),
+    *("cancel", "change_pending", "retry", "put_alerts"),
 }
 OF_SPIDERS = {"crawl_join", "crawl_commit", "crawl_renew", "crawl_rejoin", "crawl_leave", "crawl_sweep"}
 PLAIN = {
     Role.SPIDER: ("redis_frontier", "redis_sweep"),
     Role.NODE: (
         *("redis_queue", "redis_nodes", "redis_calls", "redis_redials", "redis_jobs", "redis_eggs"),
-        *("redis_events",),
+        *("redis_events", "redis_alerts", "redis_crawl_ends"),
     ),
     Role.OPERATOR: (
         *("redis_releases", "redis_audit", "redis_rollouts", "redis_crawls", "redis_crawl_views", "redis_crawl_seen"),
         *("redis_foreign", "redis_store"),
     ),
 }
-NOT_COMMANDS = {"COUNT", "LIMIT", "WITHSCORES", "MAXLEN", "MINID", "LEFT", "WHOAMI"}
+NOT_COMMANDS = {"COUNT", "LIMIT", "WITHSCORES", "MAXLEN", "MINID", "LEFT", "WHOAMI", "BLOCK", "STREAMS"}
 NOT_OURS = {"redis_errors", "redis_health", "redis_users"}
 
 

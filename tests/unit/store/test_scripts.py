@@ -17,8 +17,14 @@ STORE = Path(str(resources.files("toolkit.store")))
 SCRIPTS = sorted((STORE / "lua").glob("*.lua"))
 QUEUE = Keys("main").queue
 CRAWL = FrontierKeys(default_keys(CrawlId("books"))).all
-BEFORE = {"the queue's": QUEUE, "the crawl's": CRAWL}
-SHARED: dict[str, tuple[str, ...]] = {"queue_rules": QUEUE, "crawl_rules": CRAWL, "crawl_seen": ()}
+ALERTS = Keys("main").alerting
+BEFORE = {"the queue's": QUEUE, "the crawl's": CRAWL, "the alerts'": ALERTS}
+SHARED: dict[str, tuple[str, ...]] = {
+    "queue_rules": QUEUE,
+    "crawl_rules": CRAWL,
+    "crawl_seen": (),
+    "sink_rules": ALERTS,
+}
 """The scripts that stand in front of others, and the keys that they name."""
 
 
