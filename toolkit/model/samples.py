@@ -32,11 +32,3 @@ class ClusterSample:
     pages_per_s: float = 0.0
     items_per_s: float = 0.0
     errors_per_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """One turn at sampling: its number, one more than the turn's before; or, without one, when the next is due."""
-
-    number: int | None
-    due_in_s: float = 0.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from twisted.logger import Logger
 
-from toolkit.duties import expire, requeue
+from toolkit.duties import expire, requeue, sample
 from toolkit.node.membership import Membership, shared_of
 from toolkit.store.interfaces import Store
 
@@ -51,11 +51,16 @@ def turns(member: Membership) -> tuple[Turn, ...]:
     return (
         Turn("requeue", _requeue_in_s, _requeue),
         Turn("expire", lambda pace: expire.interval_s(live_nodes=pace.live_nodes, chance=pace.chance), drop),
+        Turn("sample", lambda pace: sample.interval_s(live_nodes=pace.live_nodes, chance=pace.chance), _sample),
     )
 
 
 def _requeue_in_s(pace: Pace) -> float:
     return requeue.interval_s(live_nodes=pace.live_nodes, lease_s=pace.lease_s, chance=pace.chance)
+
+
+def _sample(store: Store) -> None:
+    sample.sample(shared_of(store))
 
 
 def _requeue(store: Store) -> None:

@@ -13,7 +13,7 @@ from typing import Protocol
 from toolkit.model.crons import Cron, CronView, Due, Firing, Proposal, TakenCrons
 from toolkit.model.events import Change, Event
 from toolkit.model.names import JobId
-from toolkit.model.samples import ClusterSample, JobSample, Sampling
+from toolkit.model.samples import ClusterSample, JobSample
 
 MAX_EVENTS = 100_000
 """About how many events are kept, the newest ones."""
@@ -131,15 +131,15 @@ class Samples(Protocol):
 
     # --- the duty of sampling, of any survivor
 
-    def begin(self, *, every_s: float) -> Sampling:
-        """Take the next turn, which ends the one before, if it is due; else be told when it is."""
+    def begin(self, *, every_s: float) -> int | None:
+        """Take the next turn if it is due, which ends the one before; return its number, rising by one each time."""
 
-    def sample_jobs(self, turn: Sampling) -> int:
+    def sample_jobs(self, turn: int) -> int:
         """Lay down how far every active job is, some hundred in a step; return how many.
 
         What they did since their last sample is counted once for all (`measures`), their ends included. Ends early when
         another turn has begun.
         """
 
-    def sample_cluster(self, turn: Sampling, *, pending: int, active: int, nodes_live: int, slots: int) -> bool:
+    def sample_cluster(self, turn: int, *, pending: int, active: int, nodes_live: int, slots: int) -> bool:
         """Append a sample of the cluster with the rates since the last; `False` when another turn has begun."""

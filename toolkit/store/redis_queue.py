@@ -213,7 +213,8 @@ class RedisQueue:
         told = wire_jobs.write_ending(ending)
         ago_ms = max(0, round(ending.ago_s * 1000))
         counted = "1" if ending.is_counted else "0"
-        state = self._run("finish", job_id, token, ending.state.value, ending.reason, ago_ms, told, counted)
+        terms = (job_id, token, ending.state.value, ending.reason, ago_ms, told, counted)
+        state = self._run("finish", *terms, more_keys=(self._keys.samples_prefix,))
         return None if state is None else JobState(state)
 
     def give_back(self, job_id: JobId, token: Token, *, reason: str) -> bool:
@@ -236,7 +237,8 @@ class RedisQueue:
 
     def drop_old(self, *, max_age_s: float, max_jobs: int) -> int:
         """See `JobQueue.drop_old`."""
-        return int(self._run("drop_old", ttl_ms(max_age_s), max_jobs, MAX_JOBS_A_CALL))
+        terms = (ttl_ms(max_age_s), max_jobs, MAX_JOBS_A_CALL)
+        return int(self._run("drop_old", *terms, more_keys=(self._keys.samples_prefix,)))
 
     def wakes(self, *, timeout_s: float) -> Iterator[str]:
         """See `JobQueue.wakes`."""

@@ -9,14 +9,13 @@ from typing import Any
 from toolkit.model.errors import StoreUnreadableError
 from toolkit.model.jobs import Job
 from toolkit.model.names import JobId
-from toolkit.model.samples import ClusterSample, JobSample, Sampling
+from toolkit.model.samples import ClusterSample, JobSample
 from toolkit.store import wire_jobs
 from toolkit.store.connect import Argument, RedisDoor
 from toolkit.store.interfaces_watch import MAX_CLUSTER_SAMPLES
 from toolkit.store.keys import Keys
 from toolkit.store.ordering import ttl_ms
 from toolkit.store.wire_samples import (
-    EVERY_S,
     FINEST,
     JOB_BYTES,
     read_cluster_sample,
@@ -64,12 +63,12 @@ class RedisSamples:
         (found,) = self._door.ask_together_for_bytes(("LRANGE", self._keys.cluster_samples, -limit, -1))
         return tuple(read_cluster_sample(record) for record in found)
 
-    def begin(self, *, every_s: float = EVERY_S) -> Sampling:
+    def begin(self, *, every_s: float) -> int | None:
         """See `Samples.begin`."""
-        number, wait_ms = self._door.run("begin_sampling", keys=[self._keys.sampling], args=[ttl_ms(every_s)])
-        return Sampling(int(number) or None, int(wait_ms) / 1000)
+        number = self._door.run("begin_sampling", keys=[self._keys.sampling], args=[ttl_ms(every_s)])
+        return None if number is None else int(number)
 
-    def sample_jobs(self, turn: Sampling) -> int:
+    def sample_jobs(self, turn: int) -> int:
         """See `Samples.sample_jobs`. Two round trips for each few hundred jobs."""
         cursor: Argument = 0
         sampled: set[str] = set()
@@ -83,15 +82,13 @@ class RedisSamples:
             if int(cursor) == 0:
                 return len(sampled)
 
-    def sample_cluster(self, turn: Sampling, *, pending: int, active: int, nodes_live: int, slots: int) -> bool:
+    def sample_cluster(self, turn: int, *, pending: int, active: int, nodes_live: int, slots: int) -> bool:
         """See `Samples.sample_cluster`."""
         keys = [self._keys.sampling, self._keys.measures, self._keys.cluster_samples]
         told = [pending, active, nodes_live, slots]
-        return bool(
-            self._door.run("sample_cluster", keys=keys, args=[turn.number or 0, MAX_CLUSTER_SAMPLES, *map(int, told)])
-        )
+        return bool(self._door.run("sample_cluster", keys=keys, args=[turn, MAX_CLUSTER_SAMPLES, *map(int, told)]))
 
-    def _lay(self, turn: Sampling, records: Mapping[str, bytes]) -> bool:
+    def _lay(self, turn: int, records: Mapping[str, bytes]) -> bool:
         keys = self._keys
         names = list(records)
         for at in range(0, len(names), JOBS_A_CALL):
@@ -100,7 +97,7 @@ class RedisSamples:
             is_ours = self._door.run(
                 "sample_jobs",
                 keys=[keys.sampling, keys.progress, keys.measures, keys.samples_prefix],
-                args=[turn.number or 0, ttl_ms(SERIES_KEPT_S), *arguments],
+                args=[turn, ttl_ms(SERIES_KEPT_S), *arguments],
             )
             if not is_ours:
                 return False
@@ -117,9 +114,9 @@ class RedisSamples:
                 self._door.run("thin_samples", keys=[key], args=[len(series), ttl_ms(SERIES_KEPT_S), few])
 
 
-def _is_thinned_at(turn: Sampling, name: str) -> bool:
+def _is_thinned_at(turn: int, name: str) -> bool:
     """Tell whether it is this job's turn to be thinned: each comes by once in so many, not all at once."""
-    return (zlib.crc32(name.encode(errors="replace")) + (turn.number or 0)) % TURNS_A_THINNING == 0
+    return (zlib.crc32(name.encode(errors="replace")) + (turn)) % TURNS_A_THINNING == 0
 
 
 def _record(told: str) -> bytes | None:

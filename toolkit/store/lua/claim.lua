@@ -13,6 +13,21 @@ if not known or cjson.decode(known).session ~= session or redis.call("HEXISTS", 
 end
 redis.call("ZADD", room, running / slots, node)
 
+-- How long a job may have waited for its claim, in milliseconds; `wire_measures.py` knows the same.
+local BOUNDS = { 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000, 300000, 1800000, 7200000 }
+local function measure_wait(job)
+  local waited_ms = math.max(0, now_ms - (job.ready_ms or now_ms))
+  local bound = "more"
+  for _, each in ipairs(BOUNDS) do
+    if waited_ms <= each then
+      bound = each
+      break
+    end
+  end
+  redis.call("HINCRBY", measures, "claims:" .. bound, 1)
+  redis.call("HINCRBY", measures, "waited_ms", string.format("%.0f", waited_ms))
+end
+
 local is_any_due = false
 for _, id in ipairs(redis.call("ZRANGEBYSCORE", delayed, "-inf", now_ms, "LIMIT", 0, 100)) do
   local job = read(id)
@@ -87,6 +102,7 @@ for _, head in ipairs(heads) do
       redis.call("ZREM", room, node)
     end
     write(id, job)
+    measure_wait(job)
     return { "job", id, job.token, redis.call("HGET", jobs, id), redis.call("HGET", orders, id) }
   end
 end

@@ -364,7 +364,7 @@ elseif st.hungry == worker then
 end
 
 st.pages, st.items = st.pages + n_acknowledged, st.items + n_items
-st.duplicates = st.duplicates + #duplicates
+st.duplicates, st.commits = st.duplicates + #duplicates, st.commits + 1
 if n_acknowledged > 0 or n_items > 0 then
   local minute = string.format("%.0f", math.floor(now_ms / 10000))
   redis.call("HINCRBY", rate, "p" .. minute, n_acknowledged)

@@ -18,7 +18,7 @@ local now_ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 local NUMBERS = {
   "seq", "seen_count", "seen_level", "seen_split", "parked", "pages", "items", "duplicates", "idle_since", "created_ms",
-  "limited", "max_deaths", "hungry_ms", "bloom_cap", "bloom_bits", "ended",
+  "limited", "max_deaths", "hungry_ms", "bloom_cap", "bloom_bits", "ended", "commits",
 }
 local TEXTS = {
   "order", "seen", "seeds", "items_kind", "start", "suspect_of", "crawl", "run", "hungry", "seen_epoch", "bloom",
@@ -264,6 +264,17 @@ local function in_all_hands()
     sum = sum + redis.call("HLEN", hands .. worker)
   end
   return sum
+end
+
+local RUNS_KEPT_MS = 7 * 86400 * 1000
+
+-- Remember that a crawl is over once nobody who lives works on it, and who worked on it last; nodes tell of it.
+local function note_end(worker)
+  if #redis.call("ZRANGEBYSCORE", workers, "(" .. now_ms, "+inf", "LIMIT", 0, 1) == 0 then
+    local pages, delivered = string.format("%.0f", st.pages), string.format("%.0f", st.items)
+    redis.call("ZADD", runs, now_ms, cjson.encode({ st.crawl, worker, pages, delivered }))
+    redis.call("ZREMRANGEBYSCORE", runs, "-inf", now_ms - RUNS_KEPT_MS)
+  end
 end
 
 local function anyone_has_more()

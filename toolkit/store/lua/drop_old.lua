@@ -1,5 +1,5 @@
--- Forget the oldest jobs in a final state, beyond an age or a number.
--- KEYS: the queue's
+-- Forget the oldest jobs in a final state, beyond an age or a number, and how far they were when they ran.
+-- KEYS: the queue's, then series_prefix
 -- ARGV: max_age_ms, max_jobs, most at once
 -- RETURNS: how many were forgotten
 -- INCLUDES: queue_rules
@@ -26,5 +26,6 @@ for _, id in ipairs(old) do
   redis.call("ZREM", ids, id)
   redis.call("ZREM", final, id)
   redis.call("ZREM", lost, id)
+  redis.call("UNLINK", KEYS[26] .. id)
 end
 return #old

@@ -1,5 +1,5 @@
 -- Record the one outcome of a claim, or put the job back where the ending calls for it and an attempt is left.
--- KEYS: the queue's
+-- KEYS: the queue's, then series_prefix
 -- ARGV: id, token, state (finished, failed, lost), reason, ago_ms, ending (JSON: exit_code, signal, counts), is_counted
 --       ("1" or "0": whether a lost one's attempt is used up)
 -- RETURNS: the job's state now | nil when it is no longer this claim's
@@ -14,6 +14,22 @@ if redis.call("HGET", owners, id) ~= token then
   return job.token == token and job.state ~= "pending" and not is_active(job) and job.state or nil
 end
 
+-- Count what it did since it was last sampled: nobody will sample this attempt again.
+local told = cjson.decode(ARGV[6])
+local last = redis.call("GETRANGE", KEYS[26] .. id, -16, -1)
+local sampled = {}
+if last ~= "" then
+  sampled.pages, sampled.items, sampled.errors = struct.unpack(">I4I4I4", last)
+end
+for _, name in ipairs({ "pages", "items", "errors" }) do
+  local before = sampled[name] or 0
+  -- More before than now (all ones: not known) was not of this attempt.
+  local done = (told[name] or 0) - (before <= (told[name] or 0) and before or 0)
+  if done > 0 then
+    redis.call("HINCRBY", measures, name, string.format("%.0f", done))
+  end
+end
+
 disown(id, job)
 if state == "lost" then
   wake_nodes("queue")
@@ -22,7 +38,7 @@ if state == "lost" then
   end
   return requeue(id, job, reason, true)
 end
-for name, value in pairs(cjson.decode(ARGV[6])) do
+for name, value in pairs(told) do
   job[name] = value
 end
 job.ended_ms = math.max(job.started_ms or job.claimed_ms, now_ms - tonumber(ARGV[5]))

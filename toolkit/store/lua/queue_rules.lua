@@ -44,13 +44,50 @@ end
 
 -- Tell of a change of a job, in the step that makes it. What is told are texts.
 local MAX_EVENTS = 100000
+local function tell_of(kind, subject, about)
+  local told = cjson.encode(about)
+  redis.call("XADD", events, "MAXLEN", "~", MAX_EVENTS, "*", "kind", kind, "subject", subject, "about", told)
+end
+
 local function tell(kind, id, job)
   local about = { project = job.project, spider = job.spider, version = job.version, node = job.node }
   about.reason, about.finish_reason = job.reason, job.finish_reason
   about.crawl = job.crawl
   about.attempt = job.attempt and string.format("%d", job.attempt)
-  local told = cjson.encode(about)
-  redis.call("XADD", events, "MAXLEN", "~", MAX_EVENTS, "*", "kind", kind, "subject", id, "about", told)
+  about.cron = job.cron
+  tell_of(kind, id, about)
+end
+
+local function wake_nodes(whom)
+  redis.call("PUBLISH", wake, whom)
+end
+
+-- Let the crons hear of a job's end, in the step that makes it: those that follow its spider are due now, and so is a
+-- firing that waits for the end of the one before. When a cron's last good firing was due is kept beside its followers.
+local function tell_crons(id, job)
+  if redis.call("EXISTS", followers) == 0 and not job.cron then
+    return
+  end
+  local ended = string.format("\n%.0f\n%s\n%s", job.ended_ms, id, job.project)
+  local is_any_due = false
+  for _, spider in ipairs({ job.project .. "/" .. job.spider, "/" .. job.spider }) do
+    for cron, outcome in pairs(cjson.decode(redis.call("HGET", followers, spider) or "{}")) do
+      local is_good, is_bad = job.state == "finished", job.state == "failed" or job.state == "lost"
+      if outcome == "any" or (outcome == "success" and is_good) or (outcome == "failed" and is_bad) then
+        redis.call("ZADD", crons_due, now_ms, cron .. ended)
+        is_any_due = true
+      end
+    end
+  end
+  if job.cron and job.state == "finished" then
+    redis.call("HSET", followers, "+" .. job.cron, string.format("%.0f", job.cron_ms))
+  end
+  if job.cron and redis.call("ZADD", crons_due, "XX", "CH", now_ms, job.cron .. "\n") == 1 then
+    is_any_due = true
+  end
+  if is_any_due then
+    wake_nodes("crons")
+  end
 end
 
 -- Make a pending job takable: in its line, at the place that its priority and age give it, or delayed, or held.
@@ -118,13 +155,16 @@ local function settle(id, job, state, reason)
     redis.call("ZADD", lost, now_ms, id)
   end
   write(id, job)
+  redis.call("HINCRBY", measures, "ended:" .. state .. ":" .. job.project, 1)
   tell("job." .. state, id, job)
+  tell_crons(id, job)
 end
 
 -- Put a disowned job back to its old place, without what its last attempt left.
 local function return_to_line(id, job, reason)
   job.state, job.reason = "pending", reason
   if job.started_ms then
+    redis.call("HINCRBY", measures, "requeued", 1)
     tell("job.requeued", id, job)
   end
   job.node, job.token, job.pid, job.claimed_ms, job.started_ms, job.ended_ms = nil, nil, nil, nil, nil, nil
@@ -150,6 +190,17 @@ local function requeue(id, job, reason, is_gone)
   return job.state
 end
 
-local function wake_nodes(whom)
-  redis.call("PUBLISH", wake, whom)
+-- Cancel a pending job at once, or record the wish for an active one before any signal is sent; its node is to be woken.
+local function ask_to_end(id, job, grace_s, woken)
+  job.cancel_ms = job.cancel_ms or now_ms
+  if is_pending(job) then
+    step_out(id, job)
+    settle(id, job, "cancelled", "cancelled while it was pending")
+  elseif is_active(job) then
+    local wish = cjson.decode(redis.call("HGET", wishes, id) or "{}")
+    wish.cancel_grace_s = math.min(grace_s, wish.cancel_grace_s or math.huge)
+    redis.call("HSET", wishes, id, cjson.encode(wish))
+    write(id, job)
+    woken[job.node] = true
+  end
 end

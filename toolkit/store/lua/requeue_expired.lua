@@ -25,6 +25,7 @@ for _, id in ipairs(redis.call("ZRANGEBYSCORE", leases, "-inf", now_ms, "LIMIT",
   settled[#settled + 1] = token or ""
 end
 if #settled > 0 then
+  redis.call("HINCRBY", measures, "leases_lost", #settled / 3)
   wake_nodes("queue")
 end
 return settled

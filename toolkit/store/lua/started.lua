@@ -10,6 +10,7 @@ end
 local job = read(id)
 if job.state == "starting" then
   job.state, job.started_ms = "running", now_ms
+  redis.call("HINCRBY", measures, "started", 1)
   tell("job.started", id, job)
 end
 job.pid = tonumber(ARGV[3])
