@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.crawl_desk import CrawlDesk, a_plan, a_push
+from support.crawl_desk import SOON_S, CrawlDesk, a_plan, a_push
+from support.waiting import wait_until
 
 from toolkit.model.crawls import DomainLimit, StartRole
 from toolkit.model.names import CrawlId
@@ -60,6 +61,38 @@ def test_a_sibling_that_lapsed_may_join_again_while_the_run_is_not_over(crawl: C
     sibling.push("a")
     assert not late.join(is_new_life=False).is_over
     assert late.work_off() == ["a"]
+
+
+def test_the_end_of_a_crawl_is_noted_with_the_worker_that_went_last(crawl: CrawlDesk) -> None:
+    key, ends = crawl.crawls.ends(after=None)
+    assert not ends
+    first, last = crawl.workers(2)
+    first.push("a", "b")
+    first.work_off()
+    last.work_off()
+    first.leave(is_finished=True)
+    last.leave(is_finished=True)
+    stopped = crawl.worker("stopped", plan=replace(a_plan("other"), run="r1"))
+    stopped.push("a")
+    stopped.leave(is_finished=True)
+
+    wait_until(lambda: crawl.crawls.ends(after=key)[1], deadline_s=SOON_S, what="the end of the crawl")
+    later, (end,) = crawl.crawls.ends(after=key)
+
+    assert (end.crawl, end.worker, end.pages) == ("books", last.name, 2)
+    assert end.key == later
+    assert crawl.crawls.ends(after=later) == (later, ())
+
+
+def test_a_dead_worker_beside_which_a_crawl_was_over_is_the_last_one(crawl: CrawlDesk) -> None:
+    key, _ = crawl.crawls.ends(after=None)
+    first, dead = crawl.workers(2)
+    first.leave(is_finished=True)
+    crawl.crawls.release(dead.name)
+
+    wait_until(lambda: crawl.crawls.ends(after=key)[1], deadline_s=SOON_S, what="the end of the crawl")
+
+    assert [end.worker for end in crawl.crawls.ends(after=key)[1]] == [dead.name]
 
 
 def test_a_crawl_without_budgets_begins_with_those_of_its_plan(crawl: CrawlDesk) -> None:

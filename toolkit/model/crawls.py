@@ -339,6 +339,21 @@ class CrawlView:
     """Why what is there cannot be worked on, such as entries of scrapy-redis; `None` when it can."""
 
 
+@dataclass(frozen=True, slots=True)
+class CrawlEnd:
+    """A crawl was over: nothing was left to do, and its last worker had gone.
+
+    `key` rises with the ends; `pages` and `items` count what was fetched and delivered since the crawl began.
+    """
+
+    key: str
+    crawl: CrawlId
+    worker: WorkerName
+    at: datetime
+    pages: int = 0
+    items: int = 0
+
+
 class Shelf(StrEnum):
     """Where entries of a crawl can be."""
 

@@ -26,7 +26,8 @@
 | `<requests>:rate` | hash | `p` or `i` and tens of seconds → pages or items |
 | `<requests>:drains` | hash | sink → the last item of the stream that it has |
 | `crawlctl:crawls` | hash | crawl → what its workers brought (JSON) |
-| `crawlctl:runs` | sorted set | crawl and run → when that run was over, in milliseconds; kept for a week |
+| `crawlctl:runs` | sorted set | crawl and run → when that run was over, in milliseconds; kept for a week; |
+| | | and crawl, last worker, pages and items (JSON) → when the crawl was over |
 | `crawlctl:workers` | hash | worker → its crawl |
 | `crawlctl:garbage` | list | seen sets that were cleared and are dropped part by part |
 """

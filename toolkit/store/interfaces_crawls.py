@@ -13,6 +13,7 @@ from toolkit.model.crawls import (
     Answer,
     Commit,
     Controls,
+    CrawlEnd,
     CrawlPlan,
     CrawlView,
     DomainLimit,
@@ -157,6 +158,12 @@ class Crawls(Protocol):
         """Say that a worker's process is gone: what it held goes back at once. `False` when nobody knows it.
 
         Its death counts for what it held. Idempotent.
+        """
+
+    def ends(self, *, after: str | None) -> tuple[str, Sequence[CrawlEnd]]:
+        """Return the ends of crawls after the one of this key, oldest first, and the key of what comes after them.
+
+        With `None` nothing but that key: what ended before is not asked for. At most 1,000 a call; a week is kept.
         """
 
     def pushes(self, plan: CrawlPlan, pushes: Iterable[Push]) -> int:

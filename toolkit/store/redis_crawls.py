@@ -9,6 +9,7 @@ from typing import Any, NoReturn, TypeVar
 
 from toolkit.model.crawls import (
     Controls,
+    CrawlEnd,
     CrawlKeys,
     CrawlPlan,
     CrawlView,
@@ -23,6 +24,7 @@ from toolkit.model.errors import CrawlctlError, NotFoundError, RefusedError
 from toolkit.model.names import CrawlId, WorkerName
 from toolkit.store.connect import Argument, RedisDoor
 from toolkit.store.crawl_keys import HOMES, REGISTRY, FrontierKeys, default_keys
+from toolkit.store.redis_crawl_ends import read_ends
 from toolkit.store.redis_crawl_seen import RedisSeen
 from toolkit.store.redis_crawl_views import RedisCrawlViews
 from toolkit.store.redis_frontier import plan_arguments
@@ -192,6 +194,10 @@ class RedisCrawls:
         crawl = self._door.ask("HGET", HOMES, worker)
         plan = None if crawl is None else self.plan(CrawlId(crawl))
         return plan is not None and int(self._run(plan, "crawl_release", [worker])) >= 0
+
+    def ends(self, *, after: str | None) -> tuple[str, Sequence[CrawlEnd]]:
+        """See `Crawls.ends`."""
+        return read_ends(self._door, after)
 
     # --- what comes from outside
 

@@ -3,7 +3,6 @@
 -- ARGV: worker, token, is finished ("1"), persists ("1"), crawl, run
 -- RETURNS: 1 when the crawl was cleared, else 0
 -- INCLUDES: crawl_rules
-local RUNS_KEPT_MS = 7 * 86400 * 1000
 local worker, is_finished, persists = ARGV[1], ARGV[3] == "1", ARGV[4] == "1"
 local standing = standing_of(worker)
 if not standing or standing.token ~= ARGV[2] or not load_state() then
@@ -21,7 +20,9 @@ local is_over = is_finished
   and not anyone_has_more()
 if is_over and ARGV[6] ~= "" then
   redis.call("ZADD", runs, now_ms, ARGV[5] .. " " .. ARGV[6])
-  redis.call("ZREMRANGEBYSCORE", runs, "-inf", now_ms - RUNS_KEPT_MS)
+end
+if is_over then
+  note_end(worker)
 end
 if is_over and not persists and redis.call("ZCARD", workers) == 0 then
   clear_the_ended()

@@ -11,5 +11,9 @@ if not redis.call("ZSCORE", workers, worker) or not standing or not load_state()
 end
 local count = reclaim(worker, true)
 mark_lapsed(worker, standing)
+if st.ended == 1 then
+  -- The others have left a crawl that was over, and this one stood there still.
+  note_end(worker)
+end
 save_state()
 return count
