@@ -22,7 +22,7 @@ from toolkit.store.interfaces_crawls import Crawls
 from toolkit.store.interfaces_logs import ShippedLogs
 from toolkit.store.interfaces_queue import EggStore, JobQueue, NodeRegistry
 from toolkit.store.interfaces_rollouts import Rollouts
-from toolkit.store.interfaces_watch import Crons, Duties, Events, Samples
+from toolkit.store.interfaces_watch import Crons, Duties, Events, OwnMeasures, Samples
 
 MAX_HISTORY = 200
 """How many rollouts of a project are kept, the newest ones."""
@@ -215,6 +215,10 @@ class Shared(Protocol):
     @property
     def alerts(self) -> AlertStore:
         """Who is told of what, and how far."""
+
+    @property
+    def measures(self) -> OwnMeasures:
+        """What the cluster counts and measures of itself."""
 
     @property
     def samples(self) -> Samples:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from toolkit.model.crons import Cron, CronView, Due, Firing, Proposal, TakenCrons
 from toolkit.model.events import Change, Event
+from toolkit.model.measures import Measures
 from toolkit.model.names import JobId
 from toolkit.model.samples import ClusterSample, JobSample
 
@@ -143,3 +144,16 @@ class Samples(Protocol):
 
     def sample_cluster(self, turn: int, *, pending: int, active: int, nodes_live: int, slots: int) -> bool:
         """Append a sample of the cluster with the rates since the last; `False` when another turn has begun."""
+
+
+class OwnMeasures(Protocol):
+    """What the cluster counts and measures of itself."""
+
+    def read(self) -> Measures:
+        """Return all of it, in a few round trips however many jobs and entries there are. For operators: it asks INFO.
+
+        A crawl's size is read without looking at an entry.
+        """
+
+    def oldest_waiting_s(self) -> float | None:
+        """Return the longest that a job has waited which is the next in its line; `None`: none waits."""

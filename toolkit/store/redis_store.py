@@ -13,16 +13,18 @@ from toolkit.store.interfaces_calls import NodeCalls, Redials
 from toolkit.store.interfaces_crawls import Crawls
 from toolkit.store.interfaces_logs import ShippedLogs
 from toolkit.store.interfaces_queue import EggStore, JobQueue, NodeRegistry
-from toolkit.store.interfaces_watch import Duties, Events, Samples
+from toolkit.store.interfaces_watch import Crons, Duties, Events, OwnMeasures, Samples
 from toolkit.store.keys import Keys
 from toolkit.store.redis_alerts import RedisAlerts
 from toolkit.store.redis_audit import RedisAudit
 from toolkit.store.redis_calls import RedisCalls
 from toolkit.store.redis_crawls import RedisCrawls
+from toolkit.store.redis_crons import RedisCrons
 from toolkit.store.redis_eggs import RedisEggs
 from toolkit.store.redis_events import RedisDuties, RedisEvents
 from toolkit.store.redis_jobs import RedisJobs
 from toolkit.store.redis_logs import RedisLogs
+from toolkit.store.redis_measures import RedisMeasures
 from toolkit.store.redis_nodes import RedisNodes
 from toolkit.store.redis_queue import RedisQueue
 from toolkit.store.redis_redials import RedisRedials
@@ -45,7 +47,9 @@ class RedisShared:
         self.events: Events = RedisEvents(door, keys)
         self.duties: Duties = RedisDuties(door, keys)
         self.alerts: AlertStore = RedisAlerts(door, keys)
+        self.measures: OwnMeasures = RedisMeasures(door, keys)
         self.samples: Samples = RedisSamples(door, keys)
+        self.crons: Crons = RedisCrons(door, keys)
 
 
 class RedisStore:

@@ -38,7 +38,7 @@ PLAIN = {
     ),
     Role.OPERATOR: (
         *("redis_releases", "redis_audit", "redis_rollouts", "redis_crawls", "redis_crawl_views", "redis_crawl_seen"),
-        *("redis_foreign", "redis_store"),
+        *("redis_foreign", "redis_store", "redis_measures", "redis_crawl_sizes"),
     ),
 }
 NOT_COMMANDS = {"COUNT", "LIMIT", "WITHSCORES", "MAXLEN", "MINID", "LEFT", "WHOAMI", "BLOCK", "STREAMS"}
