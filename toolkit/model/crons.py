@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from toolkit.model.jobs import DEFAULT_ATTEMPTS
-from toolkit.model.names import CrawlId, JobId, NodeName, ProjectName, SpiderName
+from toolkit.model.errors import UsageError
+from toolkit.model.jobs import DEFAULT_ATTEMPTS, Job
+from toolkit.model.names import MAX_NAME_CHARS, CrawlId, JobId, NodeName, ProjectName, SpiderName
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 class Overlap(StrEnum):
@@ -53,7 +57,7 @@ class Cron:
 
     `project` is `None` where the spider's name is enough at each firing. `timezone` is a name of the tz database.
     `jitter_s` is the most by which a firing is put off, the same for each due time. `on` names the only nodes. Values
-    of `args` and `settings` may hold templates such as `{date}`. `revision` is the digest of all the rest.
+    of `args` and `settings` may hold templates such as `{date}`.
     """
 
     name: str
@@ -101,8 +105,76 @@ class Firing:
 
 
 @dataclass(frozen=True, slots=True)
+class Due:
+    """When a cron is due: the time that its expression names, and when it fires, which its jitter may put off."""
+
+    at: datetime
+    fires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """What one firing is for: a due time, or the end of a job that is followed, with that job and its project.
+
+    `word` tells firings by hand from each other. No two firings of a cron have the same trigger.
+    """
+
+    at: datetime
+    job: JobId | None = None
+    project: ProjectName | None = None
+    word: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A firing that this node shall see to now; should it not, another does when the lease is over.
+
+    `place` is where it stands among what is due, `waited` tells that it has waited for the end of the one before.
+    `due` is set where it is due by its expression.
+    """
+
+    cron: Cron
+    revision: str
+    trigger: Trigger
+    place: str = ""
+    due: Due | None = None
+    waited: bool = False
+    last_success_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TakenCrons:
+    """What one look at the crons found: the store's time, what fell to the asker, and when to look again, if known."""
+
+    now: datetime
+    crons: tuple[Taken, ...] = ()
+    next_in_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What shall become of a firing, if nothing was changed meanwhile: the jobs to put into the queue, or why none.
+
+    `next` is when the cron is due after that by its expression; `None`: not again. `heeds_overlap` is false where
+    somebody wants it whatever runs.
+    """
+
+    taken: Taken
+    state: FiringState
+    by: str
+    jobs: tuple[Job, ...] = ()
+    reason: str | None = None
+    next: Due | None = None
+    heeds_overlap: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class CronView:
-    """A cron as an operator sees it: what it is, when it is due next (`None`: not again), and its last firing."""
+    """A cron as an operator sees it: what it is, when it fires next by its expression (`None`: not), its last firing.
+
+    `waits_since` is since when a firing waits for the end of the one before, `waiting` how many do. `last_success_at`
+    is when the last firing was due of which a job finished well. `by` defined it; `revision` is the digest of that.
+    """
 
     cron: Cron
     next_at: datetime | None = None
@@ -110,3 +182,20 @@ class CronView:
     waits_since: datetime | None = None
     last_success_at: datetime | None = None
     by: str = ""
+    revision: str = ""
+    waiting: int = 0
+
+
+def check_cron_name(text: str) -> str:
+    """Return the name of a cron, or say why it cannot be one.
+
+    Raises:
+        UsageError: it is empty, too long, or has a character that is not a letter, digit, `_`, `-` or `.`.
+
+    """
+    if not _NAME.fullmatch(text) or len(text) > MAX_NAME_CHARS:
+        raise UsageError(
+            f"cron name {text[:40]!r} cannot be used: letters, digits, '_', '-' and '.' only, and a letter, digit or "
+            f"'_' first, {MAX_NAME_CHARS} at most"
+        )
+    return text

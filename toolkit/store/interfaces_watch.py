@@ -66,6 +66,9 @@ class Duties(Protocol):
         A guard against needless work, not against two at once: what the turn does must bear being done twice.
         """
 
+    def is_in_grace(self) -> bool:
+        """Tell whether Redis, or the way to it, was away for all a moment ago, so that no node's silence counts yet."""
+
 
 class Crons(Protocol):
     """The recurring jobs. Any node may `take` what is due and say by `commit` what becomes of it: once, whoever dies.

@@ -50,8 +50,12 @@ of nodes into one slot, so that a script may touch several. Nothing else of a sh
 | `events` | stream | what changed (fields: kind, subject, about as JSON); the ids are Redis' own time |
 | `watched` | hash | watched thing → the state that was last told of |
 | `duty:<duty>` | string | is there while no other turn is taken at a duty that one node in a while is enough for |
-| `crons:due` | sorted set | cron → when it fires next, in milliseconds |
-| `crons:followers` | hash | spider (JSON: project, spider) → the crons that follow its jobs (JSON) |
+| `crons` | hash | cron → its definition (JSON) |
+| `crons:state` | hash | cron → when it is due next, its last firing and jobs, what waits for their end (JSON) |
+| `crons:due` | sorted set | cron, or a firing that came by a job's end → when it fires next, in milliseconds |
+| `crons:followers` | hash | project/spider → the crons that follow its jobs (JSON); + and a cron → when its last good |
+| | | firing was due, in milliseconds |
+| `crons:history:<cron>` | list | what became of its due times (JSON), newest first |
 | `measures` | hash | what the queue counts of itself, for `/metrics` |
 | `samples:turn` | hash | `number`, `at_ms`: the last turn at sampling; what had been counted by then |
 | `samples:job:<job>` | string | how far a job was at moments of the past (records of `wire_samples.py`) |
@@ -154,6 +158,21 @@ class Keys:
             *(self.events, self.cron_followers, self.crons_due, self.measures),
         )
 
+    @property
+    def crons(self) -> str:
+        """The hash of the crons' definitions."""
+        return f"{self.prefix}crons"
+
+    @property
+    def cron_states(self) -> str:
+        """The hash of the crons' states."""
+        return f"{self.prefix}crons:state"
+
+    @property
+    def cron_history_prefix(self) -> str:
+        """What the name of a list of a cron's firings begins with."""
+        return f"{self.prefix}crons:history:"
+
     def line(self, name: LineName) -> str:
         """Name the sorted set of a line's pending jobs."""
         return f"{self.line_prefix}{name}"
@@ -243,3 +262,7 @@ class Keys:
     def history(self, project: ProjectName) -> str:
         """Name the list of the project's rollouts."""
         return f"{self.prefix}history:{project}"
+
+    def cron_history(self, name: str) -> str:
+        """Name the list of what became of a cron's due times."""
+        return f"{self.cron_history_prefix}{name}"

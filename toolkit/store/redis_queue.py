@@ -43,10 +43,10 @@ class RedisQueue:
         for job in jobs:
             _check_priority(job.priority or 0)
         # The places come first: a line that a node sees must always be readable.
-        self._remember_places(job.on for job in jobs)
+        remember_places(self._door, self._keys, (job.on for job in jobs))
         arguments: list[Argument] = ["1" if is_unique else "0"]
         for job in jobs:
-            arguments += _new(job)
+            arguments += new_job_arguments(job)
         verdict = self._run("enqueue", *arguments)
         if verdict[0] == "known":
             raise refusals.job_known(JobId(verdict[1]))
@@ -74,7 +74,7 @@ class RedisQueue:
     def move(self, job_ids: Sequence[JobId], on: Sequence[NodeName] | None) -> frozenset[JobId]:
         """See `JobQueue.move`."""
         names = None if on is None else tuple(on)
-        self._remember_places([names])
+        remember_places(self._door, self._keys, [names])
         return _ids(self._run("change_pending", "place", place_of(names) or "", *job_ids))
 
     def pause(self, job_id: JobId, *, is_paused: bool) -> JobState | None:
@@ -253,20 +253,23 @@ class RedisQueue:
         state = self._run("wish", job_id, json.dumps(changes))
         return None if state is None else JobState(state)
 
-    def _remember_places(self, places: Iterable[tuple[NodeName, ...] | None]) -> None:
-        known = {place: names for names in places if names is not None and (place := place_of(names))}
-        if known:
-            pairs = [part for place, names in known.items() for part in (place, wire.write_nodes(names))]
-            self._door.ask("HSET", self._keys.places, *pairs)
-
     def _run(self, script: str, *args: Argument, more_keys: Sequence[str] = ()) -> Any:
         return self._door.run(script, keys=[*self._keys.queue, *more_keys], args=args)
 
 
-def _new(job: Job) -> list[Argument]:
+def remember_places(door: RedisDoor, keys: Keys, places: Iterable[tuple[NodeName, ...] | None]) -> None:
+    """Write down which nodes the short names of places stand for, before a job that is bound to one is there."""
+    known = {place: names for names in places if names is not None and (place := place_of(names))}
+    if known:
+        pairs = [part for place, names in known.items() for part in (place, wire.write_nodes(names))]
+        door.ask("HSET", keys.places, *pairs)
+
+
+def new_job_arguments(job: Job, facts: Mapping[str, object] | None = None) -> list[Argument]:
+    """Return what `lua/enqueue_rules.lua` wants to be told of a new job; `facts` are more than the job itself holds."""
     due_ms = wire_jobs.milliseconds(job.due_at)
     return [
-        *(job.id, scheduled_us(job), wire_jobs.write_facts(job), wire_jobs.write_order(job)),
+        *(job.id, scheduled_us(job), wire_jobs.write_facts(job, facts), wire_jobs.write_order(job)),
         *(wire_jobs.line_of(job), repr(wire_jobs.priority_of(job)), wire_jobs.likeness(job)),
         *("" if due_ms is None else repr(due_ms), "1" if job.is_held else ""),
     ]

@@ -98,6 +98,13 @@ def no_event_id(text: str) -> UsageError:
     return UsageError(f"{text!r} is no id of an event", hint="crawlctl events --output json shows the ids")
 
 
+def cron_changed(name: str) -> ConflictError:
+    """Say that a cron is not what it was when somebody decided to change it."""
+    return ConflictError(
+        f"the cron {name} was changed by somebody else meanwhile; nothing was done", hint=f"crawlctl cron show {name}"
+    )
+
+
 def check_ids_differ(jobs: Sequence[Job]) -> None:
     """Refuse new jobs that share an id.
 

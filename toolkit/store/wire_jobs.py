@@ -53,8 +53,10 @@ def write_job(job: Job) -> str:
     return write({**_facts(job), **_order(job)})
 
 
-def write_facts(job: Job) -> str:
+def write_facts(job: Job, more: Mapping[str, object] | None = None) -> str:
     """Return a queued job's facts as JSON: all but its order. Its times are to the millisecond.
+
+    `more` are facts that only the queue's scripts know what to do with.
 
     Raises:
         ValueError: it has no version, so no line.
@@ -66,7 +68,7 @@ def write_facts(job: Job) -> str:
     # More digits would be lost at the first change: Redis' JSON keeps 14.
     times: dict[str, Any] = {name: math.floor(facts[name]) for name in ("scheduled_ms", "due_ms") if name in facts}
     extra = {"line": line_of(job), "place": place_of(job.on), "same": likeness(job), "priority": priority_of(job)}
-    return write(_known({**facts, **times, **extra, "attempt": 0, "attempts": job.attempts or 1}))
+    return write(_known({**facts, **times, **extra, "attempt": 0, "attempts": job.attempts or 1, **(more or {})}))
 
 
 def _check_names(job: Job) -> None:

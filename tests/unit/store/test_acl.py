@@ -22,7 +22,7 @@ from toolkit.store.redis_users import RedisUsers
 STORE = Path(str(resources.files("toolkit.store")))
 # What a script puts together at run time.
 BUILT = {"crawl_commit": {"spop", "lpop"}, "crawl_rules": {"zpopmax", "zpopmin", "llen", "scard", "zcard"}}
-BUILT |= {"crawl_seen": {"bitfield"}, "enqueue": {"hset", "zadd"}}
+BUILT |= {"crawl_seen": {"bitfield"}, "enqueue_rules": {"hset", "zadd"}}
 OF_OPERATORS = {
     *("activate", "record", "sign", "note", "lock", "renew", "unlock", "forget", "forget_nodes", "offer"),
     *("withdraw_offer", "begin_rollout", "update_rollout", "add_jobs", "update_jobs", "set_aside", "list_items", "ask"),
@@ -34,7 +34,7 @@ PLAIN = {
     Role.SPIDER: ("redis_frontier", "redis_sweep"),
     Role.NODE: (
         *("redis_queue", "redis_nodes", "redis_calls", "redis_redials", "redis_jobs", "redis_eggs"),
-        *("redis_events", "redis_alerts", "redis_crawl_ends"),
+        *("redis_crons", "redis_events", "redis_alerts", "redis_crawl_ends"),
     ),
     Role.OPERATOR: (
         *("redis_releases", "redis_audit", "redis_rollouts", "redis_crawls", "redis_crawl_views", "redis_crawl_seen"),

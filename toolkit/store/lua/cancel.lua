@@ -10,18 +10,7 @@ for at = 2, #ARGV do
   if job then
     answer[#answer + 1] = id
     answer[#answer + 1] = shown_state(id, job)
-    if is_pending(job) then
-      step_out(id, job)
-      job.cancel_ms = job.cancel_ms or now_ms
-      settle(id, job, "cancelled", "cancelled while it was pending")
-    elseif is_active(job) then
-      job.cancel_ms = job.cancel_ms or now_ms
-      local wish = cjson.decode(redis.call("HGET", wishes, id) or "{}")
-      wish.cancel_grace_s = math.min(tonumber(ARGV[1]), wish.cancel_grace_s or math.huge)
-      redis.call("HSET", wishes, id, cjson.encode(wish))
-      write(id, job)
-      woken[job.node] = true
-    end
+    ask_to_end(id, job, tonumber(ARGV[1]), woken)
   end
 end
 for node in pairs(woken) do
