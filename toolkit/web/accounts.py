@@ -94,7 +94,7 @@ class Accounts:
         return User(name, role, known.created_at)
 
     def set_password(self, name: str, password: str) -> None:
-        """Give a user another password; sessions, known browsers and tokens of the user end.
+        """Give a user another password; the user's sessions end, tokens of programs stay.
 
         Raises:
             UsageError: the password will not do.
@@ -107,7 +107,6 @@ class Accounts:
             connection.execute("UPDATE users SET hash = ? WHERE name = ?", (kept, name))
             _sign_out(connection, name)
             connection.execute("DELETE FROM devices WHERE user = ?", (name,))
-            connection.execute("DELETE FROM tokens WHERE user = ?", (name,))
 
     def remove(self, name: str) -> None:
         """Remove a user with all sessions and tokens.

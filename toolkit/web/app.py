@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -12,7 +11,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from toolkit.web import problems, sign_in
+from toolkit.web import problems, sign_in, users
 from toolkit.web.guarding import Guard
 from toolkit.web.served import Served
 
@@ -21,8 +20,8 @@ MIN_GZIP_BYTES = 800
 FOR_GOOD, ASK_AGAIN = "public, max-age=31536000, immutable", "no-cache"
 
 
-def create_app(served: Served) -> FastAPI:
-    """Return the app for one cluster."""
+def create_app(served: Served, *, has_pages: bool = True) -> FastAPI:
+    """Return the app for one cluster; without the pages it is sign-in, users and the HTTP API."""
     app = FastAPI(
         title="crawlctl",
         summary="One cluster of Scrapyd nodes: see it, and act on it.",
@@ -35,7 +34,8 @@ def create_app(served: Served) -> FastAPI:
     problems.add_to(app)
     app.include_router(sign_in.open_router)
     app.include_router(sign_in.router)
-    if find_spec("toolkit.web.pages") is not None:
+    app.include_router(users.router)
+    if has_pages:
         app.include_router(import_module("toolkit.web.pages").router, include_in_schema=False)
     app.mount("/static", _Static(directory=STATIC), name="static")
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)

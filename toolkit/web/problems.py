@@ -15,6 +15,7 @@ from toolkit.views.errors import described
 from toolkit.web.own_paths import see_other
 from toolkit.web.refusals import TooOftenError, UnknownVisitorError, VisitorError
 from toolkit.web.rendering import page
+from toolkit.web.visitor import Visitor, visitor_of
 
 PROBLEM_TYPE = "application/problem+json"
 # By the kinds of views/errors.py. What is wrong with a node or the Redis is no fault of this server, nor of who asks.
@@ -73,7 +74,9 @@ def answer(request: Request, error: CrawlctlError) -> Response:
         return _of_visitor(request, error)
     told = described(error)[1]
     kind = told["kind"] or "error"
-    return _answer(request, STATUSES.get(kind, 500), kind, told["message"] or "", told["hint"])
+    # The hint to all errors of usage is about the command line.
+    hint = error.hint if kind == "usage" else told["hint"]
+    return _answer(request, STATUSES.get(kind, 500), kind, error.message, hint)
 
 
 def wants_json(request: Request) -> bool:
@@ -137,6 +140,15 @@ def _answer(
             headers=dict(headers or {}),
             media_type=PROBLEM_TYPE,
         )
-    shown = page(request, "error.html", status=status, title=title, message=message, hint=hint)
+    visitor = _visitor(request)
+    shown = page(request, "error.html", visitor=visitor, status=status, title=title, message=message, hint=hint)
     shown.headers.update(headers or {})
     return shown
+
+
+def _visitor(request: Request) -> Visitor | None:
+    """Return who is to see an error's page, for what stands around it."""
+    try:
+        return visitor_of(request)
+    except CrawlctlError:
+        return None

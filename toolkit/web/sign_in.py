@@ -112,14 +112,20 @@ def _welcome(
     served = served_by(request)
     served.limits.forgive(keys)
     served.sessions.end(request.cookies.get(cookie_name(request), ""))
-    secret = served.sessions.begin(account, address=address_of(request))
     note(served, "sign-in", account, "done", address=address_of(request))
-    response, rules = see_other(own_path(to)), _cookie_rules(request)
+    response = see_other(own_path(to))
+    set_session(request, response, account, remembers=not is_known_device)
+    return response
+
+
+def set_session(request: Request, response: Response, account: str, *, remembers: bool = True) -> None:
+    """Begin a session and give it to the browser; with `remembers` it is known as one of the user's from now on."""
+    served, rules = served_by(request), _cookie_rules(request)
+    secret = served.sessions.begin(account, address=address_of(request))
     response.set_cookie(cookie_name(request), secret, max_age=int(ABSOLUTE_S), **rules)
-    if not is_known_device:
+    if remembers:
         device = served.sessions.remember_device(account)
         response.set_cookie(_device_cookie(request), device, max_age=int(DEVICE_S), **rules)
-    return response
 
 
 def _form(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from toolkit.model.audit import AuditEntry
-from toolkit.model.errors import CrawlctlError
+from toolkit.model.errors import CrawlctlError, RefusedError
 from toolkit.web.served import Served
+from toolkit.web.visitor import Visitor
 
 MAX_SUBJECT_CHARS = 100
 log = logging.getLogger("crawlctl.web")
@@ -30,3 +33,17 @@ def note(served: Served, action: str, subject: str, result: str, *, address: str
         served.desk.store.audit.note(entry)
     except CrawlctlError as error:
         log.warning("this is not in the audit: %s", error.message)
+
+
+@contextmanager
+def noted(visitor: Visitor, action: str, subject: str, *, address: str) -> Iterator[None]:
+    """Write an entry of what is done within the block to users and tokens, with how it went."""
+    result = "interrupted"
+    try:
+        yield
+        result = "done"
+    except CrawlctlError as error:
+        result = "refused" if isinstance(error, RefusedError) else "failed"
+        raise
+    finally:
+        note(visitor.served, action, subject, result, address=address, who=visitor.who)
