@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from toolkit.config.option import Form, Option, Scope
+from toolkit.config.shipping_options import SHIPPING_OPTIONS
 from toolkit.model.names import DEFAULT_CLUSTER
 from toolkit.model.nodes import DEFAULT_LEASE_S
 
@@ -244,4 +245,5 @@ NODE_OPTIONS: tuple[Option, ...] = (
         minimum=0,
         maximum=10_000_000,
     ),
+    *SHIPPING_OPTIONS,
 )

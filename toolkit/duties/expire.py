@@ -17,12 +17,16 @@ def interval_s(*, live_nodes: int, chance: float) -> float:
     return min(EVERY_S * max(1, live_nodes), LONGEST_S) * (0.75 + chance / 2)
 
 
-def expire(shared: Shared, *, history_days: float, history_jobs: int) -> int:
+def expire(shared: Shared, *, history_days: float, history_jobs: int, keep_logs_s: float | None = None) -> int:
     """Forget the oldest ended jobs beyond age or number, and the eggs that nobody names; return how many. Idempotent.
+
+    With `keep_logs_s` also the shipped logs to which nothing came for so long.
 
     Raises:
         StoreUnreachableError: Redis does not answer.
 
     """
     dropped = shared.queue.drop_old(max_age_s=history_days * DAY_S, max_jobs=history_jobs)
+    if keep_logs_s is not None:
+        dropped += shared.logs.drop_old(keep_s=keep_logs_s)
     return dropped + shared.eggs.drop_unused()

@@ -25,6 +25,7 @@ from toolkit.node.redial import Redialler
 from toolkit.node.redialling import Redialling
 from toolkit.node.requests import bound_requests
 from toolkit.node.shelf import shelf
+from toolkit.node.shipping import Shipping
 from toolkit.node.tls import NodeTls, serve_tls
 from toolkit.store.wire_calls import REDIAL
 
@@ -89,6 +90,10 @@ def application(config: Config) -> Any:
 
     look = installing(config, update_projects).look
     launcher = services.getServiceNamed("launcher")
+    if member.settings.shipping is not None:
+        shipping: Any = Shipping(member, member.settings.shipping, running=launcher.jobs)
+        shipping.setServiceParent(app)
+        launcher.began = shipping.begin
     answering, redialling = _answering(member, launcher)
     redialling.setServiceParent(app)
     heartbeat: Any = Heartbeat(

@@ -7,7 +7,7 @@ No exception costs a slot, and none a job. On the reactor's thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from scrapyd import __version__
@@ -39,7 +39,10 @@ _log = Logger()
 
 
 class LeasedLauncher(Service):
-    """Scrapyd's launcher service. `processes` maps each slot to its run; `finished` is Scrapyd's job storage."""
+    """Scrapyd's launcher service. `processes` maps each slot to its run; `finished` is Scrapyd's job storage.
+
+    `began` is called with each claim whose process runs, or ran while no Scrapyd was there.
+    """
 
     name = "launcher"
 
@@ -52,6 +55,7 @@ class LeasedLauncher(Service):
         self.runner = self.membership.settings.runner
         self.delivery = Delivery(self.membership)
         self.departures = Departures(self.membership)
+        self.began: Callable[[Claim], object] = lambda _: None
         self._offered: dict[int, Deferred[Claimed]] = {}
         self._is_stopping = False
         self.membership.tokens = self._tokens
@@ -83,6 +87,10 @@ class LeasedLauncher(Service):
     def run_of(self, job_id: JobId) -> Run | None:
         """Return the run of a job that this node has now."""
         return next((run for run in self.processes.values() if run.claim.job_id == job_id), None)
+
+    def jobs(self) -> frozenset[JobId]:
+        """Return the jobs that this node runs now; from any thread."""
+        return frozenset(run.claim.job_id for run in list(self.processes.values()))
 
     def heed(self, wishes: Mapping[JobId, Wish], asked: Mapping[JobId, Token]) -> None:
         """Make the wishes come true for those runs that were asked about: another claim's are not meant."""
@@ -116,6 +124,7 @@ class LeasedLauncher(Service):
                 if each.folder is not None:
                     adoption.end_rest(each.folder)
                 self.departures.tell(each.claim.worker)
+                self.began(each.claim)
                 self.delivery.send(each)
             else:
                 self._adopt(each)
@@ -157,6 +166,7 @@ class LeasedLauncher(Service):
         else:
             _log.info("Job {job} began: {spider}, process {pid}", job=run.job, spider=run.spider, pid=run.pid)
             self.processes[slot] = run
+            self.began(claim)
             self._tell_start(run)
         finally:
             self._offer_slots()
@@ -206,6 +216,7 @@ class LeasedLauncher(Service):
         run = Run(living.claim, living.folder, on_gone=lambda run: self._gone(run, slot))
         run.touch()
         self.processes[slot] = run
+        self.began(living.claim)
         _log.info("Job {job} goes on: process {pid} is adopted", job=run.job, pid=living.process.pid)
         run.adopt(living.process.pid, living.process.start, stopped_for=living.stopped_for)
 

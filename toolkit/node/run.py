@@ -154,9 +154,11 @@ class Run:
         self._advance()
 
     def touch(self) -> None:
-        """Let the process know that its node lives."""
+        """Let the process know that its node lives, and see to it that what it prints fills no disk."""
         with contextlib.suppress(OSError):
             self.folder.touch_alive()
+        with contextlib.suppress(OSError):
+            self.folder.bound_output()
 
     def _begin(self, pid: int, start: str) -> None:
         self.pid, self._start = pid, start

@@ -19,6 +19,7 @@ from toolkit.config.values import parse_value
 from toolkit.model.errors import ConfigurationError
 from toolkit.model.hosts import Secret
 from toolkit.model.names import NodeName
+from toolkit.node.shipping_settings import ShippingSettings, read_shipping
 from toolkit.store.address import parse_address
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class NodeSettings:
     redial_share: float
     redial_min_interval_s: float
     redial_timeout_s: float
+    shipping: ShippingSettings | None
 
     @classmethod
     def read(cls, config: Config, *, environ: Mapping[str, str] = os.environ) -> NodeSettings:
@@ -77,7 +79,7 @@ class NodeSettings:
 
         """
         own = _own_values(config)
-        logs_dir = config.get("logs_dir", "logs")
+        logs_dir = _path(config.get("logs_dir", "logs"))
         return cls(
             name=NodeName(config.get("node_name", socket.gethostname())),
             redis=_redis(own, environ),
@@ -91,7 +93,7 @@ class NodeSettings:
             address=own["address"] or _address(config, environ),
             labels=_labels(own["labels"] or ""),
             state_dir=Path(own["state_dir"] or Path(config.get("dbs_dir", "dbs")) / "node").absolute(),
-            logs_dir=Path(logs_dir).absolute() if logs_dir else None,
+            logs_dir=logs_dir,
             items_dir=config.get("items_dir", "") or "",
             min_memory_mb=own["min_memory_mb"],
             min_disk_mb=own["min_disk_mb"],
@@ -108,6 +110,7 @@ class NodeSettings:
             redial_share=float(own["redial_share"]),
             redial_min_interval_s=float(own["redial_min_interval_s"]),
             redial_timeout_s=float(own["redial_timeout_s"]),
+            shipping=read_shipping(own, logs_dir=logs_dir),
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from twisted.logger import Logger
 
-from toolkit.duties import expire, requeue, sample
+from toolkit.duties import expire, requeue, sample, watch
 from toolkit.node.membership import Membership, shared_of
 from toolkit.store.interfaces import Store
 
@@ -46,17 +46,31 @@ def turns(member: Membership) -> tuple[Turn, ...]:
 
     def drop(store: Store) -> None:
         shared = shared_of(store)
-        expire.expire(shared, history_days=settings.history_days, history_jobs=settings.history_jobs)
+        keep_logs_s = settings.shipping.terms.keep_s if settings.shipping is not None else None
+        expire.expire(
+            shared,
+            history_days=settings.history_days,
+            history_jobs=settings.history_jobs,
+            keep_logs_s=keep_logs_s,
+        )
+
+    def look(store: Store) -> None:
+        watch.watch(store, shared_of(store), lease_s=settings.lease_s)
 
     return (
         Turn("requeue", _requeue_in_s, _requeue),
         Turn("expire", lambda pace: expire.interval_s(live_nodes=pace.live_nodes, chance=pace.chance), drop),
         Turn("sample", lambda pace: sample.interval_s(live_nodes=pace.live_nodes, chance=pace.chance), _sample),
+        Turn("watch", _watch_in_s, look),
     )
 
 
 def _requeue_in_s(pace: Pace) -> float:
     return requeue.interval_s(live_nodes=pace.live_nodes, lease_s=pace.lease_s, chance=pace.chance)
+
+
+def _watch_in_s(pace: Pace) -> float:
+    return watch.interval_s(live_nodes=pace.live_nodes, lease_s=pace.lease_s, chance=pace.chance)
 
 
 def _sample(store: Store) -> None:

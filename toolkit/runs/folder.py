@@ -14,7 +14,7 @@ by whoever comes next. Each file has one writer and is replaced whole. Nothing h
 | `redial.json` | middleware | which redial the spider asks for, when and why |
 | `redialled.json` | node | what became of it |
 | `alive` | node, touched as long as it lives | nothing: its time is the message |
-| `output.txt` | the process | what it printed |
+| `output.txt` | the process | what it printed, the end of it |
 | `ending.json` | launcher | the outcome, until the queue has taken it |
 """
 
@@ -46,6 +46,10 @@ CLAIM, PROCESS, REPORT, CONTROL, STOP, EXIT, ENDING, REDIAL, REDIALLED = (
 ALIVE, OUTPUT = "alive", "output.txt"
 MAX_FILE_BYTES = 4_000_000
 """A larger file is not read: its writer may be a spider gone wrong, and its reader is the node of all others."""
+
+MAX_OUTPUT_BYTES = 10_000_000
+KEPT_OUTPUT_BYTES = 100_000
+"""Of what a process printed, so much is kept of its end when it is more than that: it is looked at each heartbeat."""
 
 _NO_LINKS_HERE = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP})
 
@@ -102,6 +106,23 @@ class RunFolder:
             finally:
                 draft.unlink()
         return True
+
+    def bound_output(self) -> None:
+        """Cut what the process printed to its end, when it printed too much; it goes on behind that.
+
+        Raises:
+            OSError: there is nothing, or it cannot be written.
+
+        """
+        if self.output.stat().st_size <= MAX_OUTPUT_BYTES:
+            return
+        with self.output.open("rb") as output:
+            output.seek(-KEPT_OUTPUT_BYTES, os.SEEK_END)
+            end = output.read()
+        # The process appends to this very file, so it writes behind what is there then.
+        os.truncate(self.output, 0)
+        with self.output.open("ab") as output:
+            output.write(end)
 
     def touch_alive(self) -> None:
         """Say that the node lives; needs no free disk space once the file is there.

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from scrapyd.config import Config
 
+from toolkit.config.log_places import LogAddress
 from toolkit.config.options import Scope, options
-from toolkit.model.errors import ConfigurationError
+from toolkit.model.errors import ConfigurationError, MissingExtraError
 from toolkit.node.settings import NodeSettings
+from toolkit.node.shipping_settings import ShippingSettings
+from toolkit.store.interfaces_logs import LogTerms
 
 URL = "redis://:s3cret@redis.example:6379/2"
 
@@ -36,8 +39,9 @@ def test_with_a_redis_alone_everything_else_is_the_tables_default() -> None:
 
     assert settings.redis.reveal() == URL
     assert (settings.name, settings.slots, settings.address) == ("node-7", 3, "127.0.0.1:6800")
+    assert settings.shipping is None
     for option in options(Scope.NODE):
-        if option.default is not None:
+        if option.default is not None and not option.name.startswith("ship_logs"):
             assert getattr(settings, option.name) == option.default, option.name
 
 
@@ -105,3 +109,44 @@ def test_what_is_wrong_is_told_and_no_secret_with_it(own: dict[str, str], words:
 
     assert words in refusal.value.message
     assert "s3" not in refusal.value.message
+
+
+def test_logs_are_shipped_to_where_the_node_is_told(tmp_path: Path) -> None:
+    def shipping(**own: str) -> ShippingSettings | None:
+        return NodeSettings.read(config({"redis": URL, **own}), environ={}).shipping
+
+    assert shipping(ship_logs="off", ship_logs_url="s3://logs/shop") is None
+    to_redis = shipping(ship_logs="redis")
+    assert to_redis == ShippingSettings(None, 5_000_000, LogTerms(keep_s=7 * 86_400, max_total_bytes=256_000_000))
+    to_folder = shipping(ship_logs="folder", ship_logs_folder=str(tmp_path), ship_logs_max_mb="1", ship_logs_days="0.5")
+    assert to_folder == ShippingSettings(LogAddress(str(tmp_path)), 1_000_000, LogTerms(43_200, 256_000_000))
+    to_s3 = shipping(ship_logs="s3", ship_logs_url="s3://logs/shop/", ship_logs_endpoint="http://minio:9000/")
+    assert to_s3 is not None
+    assert to_s3.address == LogAddress("s3://logs/shop", endpoint="http://minio:9000")
+
+
+@pytest.mark.parametrize(
+    ("own", "why"),
+    [
+        ({"ship_logs": "folder"}, "ship_logs = folder needs ship_logs_folder"),
+        ({"ship_logs": "s3"}, "ship_logs = s3 needs ship_logs_url"),
+        ({"ship_logs": "s3", "ship_logs_url": "https://logs"}, "s3://bucket"),
+        ({"ship_logs": "s3", "ship_logs_url": "s3://logs", "ship_logs_keys": "/nowhere/keys"}, "cannot be read"),
+        ({"ship_logs": "ftp"}, "off or redis or folder or s3"),
+    ],
+)
+def test_a_place_for_logs_that_cannot_be_one_stops_the_start(own: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        NodeSettings.read(config({"redis": URL, **own}), environ={})
+
+
+def test_a_node_without_logs_has_none_to_ship() -> None:
+    with pytest.raises(ConfigurationError, match="nothing to ship"):
+        NodeSettings.read(config({"redis": URL, "ship_logs": "redis"}, logs_dir=""), environ={})
+
+
+def test_a_node_without_the_extra_of_s3_says_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolkit.node.shipping_settings.find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match="obstore") as caught:
+        NodeSettings.read(config({"redis": URL, "ship_logs": "s3", "ship_logs_url": "s3://logs"}), environ={})
+    assert caught.value.hint == "pip install 'crawlctl[node,s3]'"
