@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from toolkit.cluster.membership import PLUG_IN, TAKERS
+from toolkit.cluster.membership import PLUG_IN
 from toolkit.model.names import NodeName, ProjectName, VersionName
-from toolkit.model.nodes import NodeRecord
-from toolkit.model.queue import Line, unfit
+from toolkit.model.nodes import NodeRecord, lacking
+from toolkit.model.queue import Line, stuck
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus
 
 MAX_NAMED = 3
@@ -107,17 +107,13 @@ _STATES = (
 
 def _behind(records: Sequence[NodeRecord], active: Mapping[ProjectName, VersionName]) -> list[Attention]:
     """Name who lacks what: an active release, or anything that the node says itself that it should hold."""
-    lacking: dict[tuple[str, str], list[NodeName]] = {}
+    behind: dict[tuple[str, str], list[NodeName]] = {}
     for record in records:
-        report = record.report
-        missing = {
-            f"{name} {version}" for name, version in active.items() if version not in report.versions.get(name, ())
-        }
-        for release in sorted(missing | report.behind.keys()):
-            lacking.setdefault((release, report.behind.get(release, "")), []).append(record.name)
+        for each in lacking(record.report, active).items():
+            behind.setdefault(each, []).append(record.name)
     return [
         _not_holding(names, f"{release}{why and f': {why}'}", f"crawlctl nodes show {names[0]}")
-        for (release, why), names in sorted(lacking.items())
+        for (release, why), names in sorted(behind.items())
     ]
 
 
@@ -142,18 +138,14 @@ def _waiting_for_nobody(records: Sequence[NodeRecord], lines: Sequence[Line]) ->
     """Name the lines of the queue that no node there can serve, whatever it runs now."""
     if not lines:
         return []
-    takers = [record.report for record in records if record.state in TAKERS and not record.is_draining]
+    takers = [record.report for record in records if record.may_take]
     if not takers:
         return [Attention("waiting", "jobs are pending, and no node is there to take them", command=PENDING_JOBS)]
-    stuck = [
-        f"{line.spider} of {line.project} {line.version}"
-        for line in lines
-        if all(unfit(line, node=report.name, versions=report.versions) for report in takers)
-    ]
-    if not stuck:
+    names = [f"{line.spider} of {line.project} {line.version}" for line in stuck(lines, takers)]
+    if not names:
         return []
-    more = f" and {len(stuck) - MAX_NAMED} more" if len(stuck) > MAX_NAMED else ""
-    message = f"no node may take the pending jobs of {', '.join(stuck[:MAX_NAMED])}{more}"
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    message = f"no node may take the pending jobs of {', '.join(names[:MAX_NAMED])}{more}"
     return [Attention("waiting", message, command=PENDING_JOBS)]
 
 

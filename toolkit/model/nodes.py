@@ -78,6 +78,11 @@ class NodeRecord:
         return self.report.name
 
     @property
+    def may_take(self) -> bool:
+        """It is there, if perhaps stale, and not draining: jobs that it is fit for may go to it."""
+        return self.state in {NodeState.LIVE, NodeState.STALE} and not self.is_draining
+
+    @property
     def state(self) -> NodeState:
         """Lost after a whole lease of silence, stale after two missed heartbeats, else draining or live."""
         lease_s = self.report.lease_s
@@ -86,3 +91,12 @@ class NodeRecord:
         if self.age_s > lease_s * 2 / BEATS_A_LEASE:
             return NodeState.STALE
         return NodeState.DRAINING if self.is_draining else NodeState.LIVE
+
+
+def lacking(report: NodeReport, active: Mapping[ProjectName, VersionName]) -> Mapping[str, str]:
+    """Return what a node does not hold (`project version`) and why, if it said so. Pure.
+
+    That is an active release, or anything that the node says itself that it should hold.
+    """
+    missing = {f"{name} {version}" for name, version in active.items() if version not in report.versions.get(name, ())}
+    return {release: report.behind.get(release, "") for release in sorted(missing | report.behind.keys())}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, LineName, NodeName, ProjectName, SpiderName, Token, VersionName
+from toolkit.model.nodes import NodeReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,3 +156,8 @@ def unfit(line: Line, *, node: NodeName, versions: Mapping[ProjectName, Collecti
     if line.version not in versions.get(line.project, ()):
         return f"does not hold {line.project} {line.version}"
     return None
+
+
+def stuck(lines: Sequence[Line], takers: Sequence[NodeReport]) -> list[Line]:
+    """Return the lines whose jobs none of these nodes may take, whatever it runs now. Pure."""
+    return [line for line in lines if all(unfit(line, node=report.name, versions=report.versions) for report in takers)]

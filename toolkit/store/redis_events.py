@@ -17,6 +17,8 @@ from toolkit.store.wire_events import ABOUT, KIND, SUBJECT, read_event, write_ab
 
 NONE_YET = "0-0"
 CHANGES_A_CALL = 500
+SILENCE = 0.6
+"""After so much of a lease in which nobody looked at the leases, all get a full term anew: as in the script."""
 
 _ID = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
 
@@ -98,6 +100,15 @@ class RedisDuties:
     def take(self, duty: str, *, for_s: float) -> bool:
         """See `Duties.take`."""
         return bool(self._door.ask("SET", self._keys.duty(duty), "1", "NX", "PX", ttl_ms(for_s)))
+
+    def is_in_grace(self) -> bool:
+        """See `Duties.is_in_grace`. What tells is kept by `lua/requeue_expired.lua`, whose grace this is."""
+        clock, (seconds, microseconds) = self._door.ask_together(
+            ("HMGET", self._keys.clock, "asked_ms", "grace_ms", "lease_ms"), ("TIME",)
+        )
+        asked_ms, grace_ms, lease_ms = (int(number or 0) for number in clock)
+        now_ms = int(seconds) * 1000 + int(microseconds) // 1000
+        return now_ms < grace_ms or now_ms - asked_ms > lease_ms * SILENCE
 
 
 def _arguments(change: Change) -> list[Argument]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.duties import expire, requeue
+from toolkit.duties import expire, requeue, watch
 
 CHANCES = st.floats(0, 1)
 NODES = st.integers(0, 5000)
@@ -47,3 +47,16 @@ def test_turns_differ_by_chance() -> None:
     assert requeue.interval_s(live_nodes=9, lease_s=15, chance=0) < requeue.interval_s(
         live_nodes=9, lease_s=15, chance=1
     )
+
+
+@given(NODES, st.floats(1, 3600), CHANCES)
+def test_some_node_looks_at_the_cluster_soon_after_the_last_look_is_old(
+    live_nodes: int, lease_s: float, chance: float
+) -> None:
+    turn_s = watch.interval_s(live_nodes=live_nodes, lease_s=lease_s, chance=chance)
+
+    assert turn_s / max(1, live_nodes) < 2
+
+
+def test_a_lost_node_is_seen_between_its_silence_and_its_lease_also_when_that_is_short() -> None:
+    assert [watch.every_s(lease_s) for lease_s in (1, 15)] == [0.25, 2.0]
