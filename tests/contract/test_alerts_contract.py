@@ -134,7 +134,7 @@ def test_a_step_is_noted_whole(shared: Shared) -> None:
     assert abs(waiting.due - held.due) < timedelta(milliseconds=1)
     assert shared.alerts.states(["hook"])["hook"].error == "HTTP 500"
     given_up = Failed("hook", "main/1-1", "j1", ("failures",), "HTTP 500", count=3)
-    step = Progressed(drop=lease.held, failed=[given_up], is_delivered=True)
+    step = Progressed(drop=lease.held, failed=[given_up], is_delivered=True, tries=0)
     lease = shared.alerts.advance(lease, step, term_s=TERM_S) or pytest.fail("the lease is ours")
     assert (lease.cursor, lease.held) == (event.id, ())
     state = shared.alerts.states(["hook"])["hook"]

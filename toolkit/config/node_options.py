@@ -13,6 +13,7 @@ CLUSTER_NAME = r"^[A-Za-z0-9_.-]{1,100}$"
 CLUSTER_SHAPE = "1 to 100 letters, digits, '_', '-' and '.'"
 _PATH = r"^\S(.*\S)?$"
 _PATH_SHAPE = "a path, from the folder on in which Scrapyd is started"
+_PROGRAM = r"[A-Za-z0-9_][A-Za-z0-9_.-]*\s*=[^;]*"
 _LABEL = r"[A-Za-z0-9_][A-Za-z0-9_./-]*\s*=[^,]*"
 
 NODE_OPTIONS: tuple[Option, ...] = (
@@ -153,6 +154,15 @@ NODE_OPTIONS: tuple[Option, ...] = (
         unit="seconds",
         minimum=1,
         maximum=3600,
+    ),
+    Option(
+        "alert_commands",
+        Scope.NODE,
+        Form.TEXT,
+        "Programs that alerts may run on this node, each under a name; words, and no shell reads them.",
+        default_words="none",
+        pattern=rf"^\s*({_PROGRAM}(;\s*{_PROGRAM})*)?$",
+        shape="names and their programs, as in page=/usr/local/bin/page --team ops; log=/usr/bin/logger",
     ),
     Option(
         "min_memory_mb",

@@ -204,7 +204,8 @@ class Failed:
 class Progressed:
     """What one step of telling a sink changes; done whole, or not at all when the lease is no longer ours.
 
-    `failing` counts the attempts that failed in a row, `pause_s` keeps the next one off, `error` says why.
+    `told` are the rules whose rest begins. `tries` counts the attempts that failed in a row (`None`: as it was),
+    `pause_s` keeps the next one off, `error` says why it failed.
     """
 
     cursor: str | None = None
@@ -213,7 +214,7 @@ class Progressed:
     told: Sequence[str] = ()
     failed: Sequence[Failed] = ()
     is_delivered: bool = False
-    tries: int = 0
+    tries: int | None = None
     pause_s: float = 0.0
     error: str | None = None
 

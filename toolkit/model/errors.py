@@ -29,6 +29,7 @@ CrawlctlError
 │   ├── ConflictError           it would overwrite something immutable
 │   └── UntrustedError          it is not signed by a trusted key
 ├── NotFoundError               no such project, spider, release, job, crawl, host or topic
+├── SinkError                   a sink of the alerts did not take a message
 ├── UnwritableError             a request holds something that cannot be kept outside its process
 └── JobFailedError              the job that was waited for did not finish well
 """
@@ -210,6 +211,19 @@ class UntrustedError(RefusedError):
 
 class NotFoundError(CrawlctlError):
     """No such project, spider, release, job, crawl, host or topic."""
+
+
+class SinkError(CrawlctlError):
+    """A sink of the alerts did not take a message; the text names no path, no credential and no answer of its.
+
+    With `is_refusal` it refuses this message for what it is, and would take others. `again_s` is the pause that it
+    asks for.
+    """
+
+    def __init__(self, message: str, *, is_refusal: bool = False, again_s: float | None = None) -> None:
+        super().__init__(message)
+        self.is_refusal = is_refusal
+        self.again_s = again_s
 
 
 class UnwritableError(CrawlctlError):

@@ -68,6 +68,7 @@ class NodeSettings:
     redial_share: float
     redial_min_interval_s: float
     redial_timeout_s: float
+    alert_commands: Mapping[str, tuple[str, ...]]
     shipping: ShippingSettings | None
 
     @classmethod
@@ -106,10 +107,11 @@ class NodeSettings:
             wheelhouse=_path(own["wheelhouse"]),
             index_file=_index_file(own),
             environment_timeout_s=float(own["environment_timeout_s"]),
-            redial_command=_words(own["redial_command"] or ""),
+            redial_command=_words(own["redial_command"] or "", "redial_command"),
             redial_share=float(own["redial_share"]),
             redial_min_interval_s=float(own["redial_min_interval_s"]),
             redial_timeout_s=float(own["redial_timeout_s"]),
+            alert_commands=_programs(own["alert_commands"] or ""),
             shipping=read_shipping(own, logs_dir=logs_dir),
         )
 
@@ -199,11 +201,16 @@ def _address(config: Config, environ: Mapping[str, str]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _programs(text: str) -> dict[str, tuple[str, ...]]:
+    pairs = (part.partition("=") for part in text.split(";") if part.strip())
+    return {name.strip(): _words(words, "alert_commands") for name, _, words in pairs}
+
+
+def _words(text: str, option: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError as error:
-        raise ConfigurationError(f"[{SECTION}] redial_command cannot be read as words: {error}") from error
+        raise ConfigurationError(f"[{SECTION}] {option} cannot be read as words: {error}") from error
 
 
 def _labels(text: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from twisted.logger import Logger
 
 from toolkit.duties import expire, requeue, sample, watch
+from toolkit.node.alerting import Alerting
 from toolkit.node.membership import Membership, shared_of
 from toolkit.store.interfaces import Store
 
@@ -57,11 +58,13 @@ def turns(member: Membership) -> tuple[Turn, ...]:
     def look(store: Store) -> None:
         watch.watch(store, shared_of(store), lease_s=settings.lease_s)
 
+    alerting = Alerting(member)
     return (
         Turn("requeue", _requeue_in_s, _requeue),
         Turn("expire", lambda pace: expire.interval_s(live_nodes=pace.live_nodes, chance=pace.chance), drop),
         Turn("sample", lambda pace: sample.interval_s(live_nodes=pace.live_nodes, chance=pace.chance), _sample),
         Turn("watch", _watch_in_s, look),
+        Turn("tell", alerting.usual_s, alerting.take),
     )
 
 

@@ -161,10 +161,9 @@ def _step(sink: str, step: Progressed) -> dict[str, Any]:
         "told": list(step.told),
         "failed": [json.dumps(write_failed(each)) for each in step.failed],
         "is_delivered": step.is_delivered,
-        "tries": step.tries,
         "pause_ms": round(step.pause_s * 1000),
     }
-    optional = {"cursor": step.cursor, "error": step.error}
+    optional = {"cursor": step.cursor, "tries": step.tries, "error": step.error}
     return body | {name: value for name, value in optional.items() if value is not None}
 
 

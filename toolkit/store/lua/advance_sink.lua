@@ -41,11 +41,13 @@ if step.is_delivered then
   redis.call("HINCRBY", sink, "delivered", 1)
   redis.call("HSET", sink, "delivered_ms", now)
 end
-redis.call("HSET", sink, "tries", string.format("%d", step.tries))
-redis.call("HSET", sink, "next_ms", string.format("%.0f", now_ms + step.pause_ms))
-if step.error then
-  redis.call("HSET", sink, "error", step.error)
-elseif step.tries == 0 then
-  redis.call("HDEL", sink, "error")
+if step.tries then
+  redis.call("HSET", sink, "tries", string.format("%d", step.tries))
+  redis.call("HSET", sink, "next_ms", string.format("%.0f", now_ms + step.pause_ms))
+  if step.error then
+    redis.call("HSET", sink, "error", step.error)
+  else
+    redis.call("HDEL", sink, "error")
+  end
 end
 return lease(name, sink, held, token, term_ms)
