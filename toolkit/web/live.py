@@ -1,0 +1,133 @@
+"""Server-sent events: a tick when there is something to see, and the lines of a job's log as they are written.
+
+The id of each event says where its browser stands: the newest event of the cluster, and the place in the log. After a
+break the browser sends it back, and nothing of the log is missed or shown twice.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import PlainTextResponse, Response, StreamingResponse
+
+from toolkit.model.errors import CrawlctlError
+from toolkit.web.feed import Feed, Listener, Tick
+from toolkit.web.log_view import LogView, read_after
+from toolkit.web.lookout import Lookout, lookout_of
+from toolkit.web.served import MAX_STREAMS
+from toolkit.web.visitor import Looking, Visitor
+
+router = APIRouter(include_in_schema=False)
+
+BEAT_S = 1.0
+WELCOME_EVERY_S = 10.0
+RETRY_MS = 2000
+FULL_RETRY_S = 15
+_SHARED_S = BEAT_S * 0.9
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+@router.get("/live")
+async def live(
+    request: Request,
+    visitor: Looking,
+    job: Annotated[str, Query(max_length=200)] = "",
+    at: Annotated[str, Query(max_length=400)] = "",
+    last_event_id: Annotated[str, Header()] = "",
+) -> Response:
+    """Tell a browser what changes, and what a job writes into its log from a place on, until either goes away."""
+    feed = feed_of(request, visitor)
+    if feed.listeners >= MAX_STREAMS:
+        headers = {"Retry-After": str(FULL_RETRY_S)}
+        return PlainTextResponse("too many pages are open on this server", status_code=503, headers=headers)
+    event, _, place = last_event_id.partition(" ")
+    course = _Course(lookout_of(request, visitor.desk), visitor, feed, job=job, event=event, place=place or at)
+    return StreamingResponse(course.events(), media_type="text/event-stream", headers=_HEADERS)
+
+
+def feed_of(request: Request, visitor: Visitor) -> Feed:
+    """Return the server's feed, made when the first browser listens."""
+    kept: Feed | None = getattr(request.app.state, "feed", None)
+    if kept is None:
+        kept = request.app.state.feed = Feed(lookout_of(request, visitor.desk), visitor.served.stopping)
+    return kept
+
+
+@dataclass(slots=True)
+class _Course:
+    """What one browser is told, and where it stands."""
+
+    lookout: Lookout
+    visitor: Visitor
+    feed: Feed
+    job: str
+    event: str
+    place: str
+    mark: str = "i"
+    is_log_over: bool = False
+
+    async def events(self) -> AsyncIterator[str]:
+        listener = Listener()
+        self.feed.join(listener)
+        try:
+            yield f"retry: {RETRY_MS}\n\n" + self._tick(await run_in_threadpool(self._missed))
+            welcome_at_s = time.monotonic()
+            while not self.visitor.served.stopping.is_set():
+                if time.monotonic() - welcome_at_s >= WELCOME_EVERY_S:
+                    if not await run_in_threadpool(self.visitor.is_welcome):
+                        yield "event: bye\ndata: {}\n\n"
+                        return
+                    welcome_at_s = time.monotonic()
+                if self.job and not self.is_log_over and (lines := await run_in_threadpool(self._log)):
+                    yield lines
+                if (tick := await listener.next(within_s=BEAT_S)) is not None:
+                    yield self._tick(tick)
+        finally:
+            self.feed.leave(listener)
+
+    def _missed(self) -> Tick:
+        """Say what happened since the browser last heard of anything, or only that it is heard."""
+        try:
+            shared = self.lookout.desk.store.shared
+            if shared is None:
+                return Tick("0-0")
+            if not self.event:
+                return Tick(shared.events.newest())
+            events = shared.events.after(self.event, limit=MAX_STREAMS)
+            return Tick(events[-1].id if events else self.event, events)
+        except CrawlctlError as error:
+            return Tick(self.event, away=error.message)
+
+    def _tick(self, tick: Tick) -> str:
+        self.event = tick.id or self.event
+        return self._sent("tick", tick.as_json())
+
+    def _log(self) -> str | None:
+        try:
+            part = self._read_log()
+        except CrawlctlError:
+            # No log yet, or its node is away: the page says so, and the next beat asks again.
+            return None
+        self.place, self.is_log_over = part.cursor, part.is_over and not part.lines
+        if not part.lines:
+            return None
+        self.mark = part.lines[-1][0]
+        return self._sent("log", json.dumps(part.lines))
+
+    def _read_log(self) -> LogView:
+        glances = self.lookout.glances
+        job = glances.get(("job", self.job), lambda: self.lookout.desk.job(self.job))
+        return glances.get(
+            ("log", job.id, self.place, self.mark),
+            lambda: read_after(self.lookout.logs, job, self.place, mark=self.mark),
+            fresh_s=_SHARED_S,
+        )
+
+    def _sent(self, name: str, text: str) -> str:
+        return f"id: {self.event} {self.place}\nevent: {name}\ndata: {text}\n\n"

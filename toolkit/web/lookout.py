@@ -1,0 +1,129 @@
+"""What all pages share of one server: the board of jobs, the last glances, and the one reader behind live pages.
+
+Made when it is first asked for, and kept with the app; it holds nothing that belongs to one user.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from fastapi import Request
+
+from toolkit.cluster.board import Board, BoardView
+from toolkit.cluster.desk import Desk
+from toolkit.model.crons import CronView
+from toolkit.model.errors import StoreUnreachableError
+from toolkit.model.jobs import Job, JobState
+from toolkit.model.samples import ClusterSample
+from toolkit.model.snapshot import Snapshot
+from toolkit.web.glance import Glances
+
+BOARD_FRESH_S = 1.0
+SNAPSHOT_FRESH_S = 2.0
+SAMPLES_FRESH_S = 5.0
+MAX_ROWS = 10
+
+
+class Lookout:
+    """Reads the cluster for every page of one server. Any thread may call; all raise `CrawlctlError`."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.glances = Glances()
+        self._board = Board(desk)
+
+    @cached_property
+    def logs(self):
+        """The logs of jobs, wherever they are."""
+        from toolkit.cluster.job_log import JobLogs
+
+        return JobLogs(self.desk.nodes, self.desk.open_store)
+
+    def board(self) -> BoardView:
+        """Return the jobs as they were at most a second ago."""
+        return self.glances.get("board", self._board.look, fresh_s=BOARD_FRESH_S)
+
+    def snapshot(self) -> Snapshot:
+        """Return the cluster as it was at most two seconds ago."""
+        return self.glances.get("snapshot", self.desk.snapshot, fresh_s=SNAPSHOT_FRESH_S)
+
+    def samples(self) -> Sequence[ClusterSample]:
+        """Return what the cluster did of late, oldest first; nothing where there is no Redis."""
+        shared = self.desk.store.shared
+        if shared is None:
+            return ()
+        return self.glances.get("samples", lambda: shared.samples.of_cluster(), fresh_s=SAMPLES_FRESH_S)
+
+    def crons(self) -> Sequence[CronView]:
+        """Return all crons; nothing where there is no Redis."""
+        shared = self.desk.store.shared
+        return () if shared is None else self.glances.get("crons", shared.crons.all, fresh_s=SNAPSHOT_FRESH_S)
+
+
+def lookout_of(request: Request, desk: Desk) -> Lookout:
+    """Return the server's lookout, made with the first desk that comes: all look at the same cluster."""
+    kept: Lookout | None = getattr(request.app.state, "lookout", None)
+    if kept is None:
+        kept = request.app.state.lookout = Lookout(desk)
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The cluster at a glance. What could not be read is empty, and `away` says why."""
+
+    snapshot: Snapshot
+    board: BoardView | None
+    running: Sequence[Job]
+    trouble: Sequence[Job]
+    next_crons: Sequence[CronView]
+    samples: Sequence[ClusterSample]
+    away: str | None = None
+
+    @property
+    def node_states(self) -> Counter[str]:
+        """How many nodes are in each state."""
+        return Counter(node.state.value for node in self.snapshot.nodes)
+
+    @property
+    def slots(self) -> tuple[int, int]:
+        """How many slots are taken, and how many there are on nodes that may use them."""
+        usable = [node for node in self.snapshot.nodes if node.running is not None]
+        return sum(node.running or 0 for node in usable), sum(node.slots or 0 for node in usable)
+
+
+def overview_of(lookout: Lookout) -> Overview:
+    """Read what the overview shows; a store that is away costs what only it knows."""
+    snapshot = lookout.snapshot()
+    board, crons, samples, away = None, (), (), None
+    try:
+        board = lookout.board()
+        crons, samples = lookout.crons(), lookout.samples()
+    except StoreUnreachableError as error:
+        away = error.message
+    jobs = () if board is None else tuple(board.jobs.values())
+    return Overview(snapshot, board, busiest(board), troubled(jobs), due_next(crons), samples, away)
+
+
+def busiest(board: BoardView | None) -> list[Job]:
+    """Return the jobs that run, the fastest first. Pure."""
+    if board is None:
+        return []
+    rates = board.rates
+    active = [job for job in board.jobs.values() if job.state.is_active]
+    return sorted(active, key=lambda job: (-(rates[job.id].pages if job.id in rates else 0), job.id))[:MAX_ROWS]
+
+
+def troubled(jobs: Sequence[Job]) -> list[Job]:
+    """Return the jobs that failed or were lost, the newest first. Pure."""
+    bad = [job for job in jobs if job.state in {JobState.FAILED, JobState.LOST} and job.ended_at is not None]
+    return sorted(bad, key=lambda job: str(job.ended_at), reverse=True)[: MAX_ROWS - 2]
+
+
+def due_next(crons: Sequence[CronView]) -> list[CronView]:
+    """Return the crons that fire next, the soonest first. Pure."""
+    due = [view for view in crons if view.next_at is not None and not view.cron.is_paused]
+    return sorted(due, key=lambda view: str(view.next_at))[:MAX_ROWS]

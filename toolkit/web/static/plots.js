@@ -1,0 +1,77 @@
+// Draws what stands under `data-source` as columns, with uPlot; until then, and without it, the page shows a small line.
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const KINDS = {
+  throughput: [["pages", "Pages/s", "one"], ["items", "Items/s", "two"], ["errors", "Errors/s", "three"]],
+  queue: [["pending", "Waiting", "four"], ["active", "Running", "one"]],
+  speed: [["pages_per_min", "Pages/min", "one"], ["items_per_min", "Items/min", "two"]],
+  counts: [["pages", "Pages", "one"], ["items", "Items", "two"], ["errors", "Errors", "three"]],
+  memory: [["memory", "Memory MB", "four"]],
+};
+const MIN_GAP_MS = 4000;
+const drawn = new Map();
+const columns = new Map();
+let library = null, fetchedAt = 0;
+
+const load = () => (library ??= Promise.all([
+  new Promise((done, failed) => {
+    const script = Object.assign(document.createElement("script"), { src: document.body.dataset.uplot, onload: done, onerror: failed });
+    document.head.append(script);
+  }),
+  new Promise((done) => {
+    const sheet = Object.assign(document.createElement("link"), { rel: "stylesheet", href: document.body.dataset.uplotCss, onload: done, onerror: done });
+    document.head.append(sheet);
+  }),
+]));
+
+async function fetched(source, isFresh) {
+  if (!columns.has(source) || isFresh) {
+    const answer = await fetch(source, { headers: { Accept: "application/json" } });
+    if (answer.ok) columns.set(source, await answer.json());
+  }
+  return columns.get(source);
+}
+
+// `isAnew`: the colours have changed, or nothing was drawn yet.
+export async function draw(isAnew) {
+  const isFresh = Date.now() - fetchedAt > MIN_GAP_MS;
+  if (!isAnew && !isFresh) return;
+  if (isFresh) fetchedAt = Date.now();
+  await load();
+  const places = [...document.querySelectorAll("[data-plot]")];
+  const sources = [...new Set(places.map((place) => place.dataset.source))];
+  await Promise.all(sources.map((source) => fetched(source, isFresh)));
+  for (const place of places) {
+    const known = columns.get(place.dataset.source);
+    if (!known || known.at.length < 2) continue;
+    const series = KINDS[place.dataset.plot];
+    const values = [known.at, ...series.map(([name]) => known[name])];
+    const plot = drawn.get(place);
+    if (plot && !isAnew) { plot.setData(values); continue; }
+    plot?.destroy();
+    place.replaceChildren();
+    drawn.set(place, new uPlot(options(place, series), values, place));
+  }
+}
+
+function options(place, series) {
+  const axis = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+  return {
+    width: place.clientWidth, height: 180, padding: [8, 8, 0, 0],
+    cursor: { points: { size: 6 } },
+    axes: [axis, { ...axis, size: 52, values: (_, ticks) => ticks.map(short) }],
+    scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.08, 1e-6) || 1] } },
+    series: [{ value: (_, at) => (at == null ? "–" : new Date(at * 1000).toLocaleTimeString()) },
+      ...series.map(([, label, name], at) => ({
+        label, stroke: colour(name), width: 1.6, spanGaps: true, points: { show: false }, dash: at === 2 ? [4, 3] : at === 1 ? [9, 3] : undefined,
+        fill: at === 0 ? `${colour(name)}1f` : undefined, value: (_, value) => (value == null ? "–" : short(value)),
+      }))],
+  };
+}
+
+function short(value) {
+  if (Math.abs(value) >= 1e6) return `${+(value / 1e6).toFixed(1)} M`;
+  if (Math.abs(value) >= 1e4) return `${+(value / 1e3).toFixed(1)} k`;
+  return `${+value.toFixed(value < 10 ? 2 : 1)}`;
+}
+
+new ResizeObserver(() => { for (const [place, plot] of drawn) plot.setSize({ width: place.clientWidth, height: 180 }); }).observe(document.body);
