@@ -56,14 +56,16 @@ class HeldLock:
 
 
 @contextmanager
-def holding_lock(releases: ReleaseStore, project: ProjectName, *, why: str, steal: bool = False) -> Iterator[HeldLock]:
-    """Hold the project's lock within the block, under the operator's name and process.
+def holding_lock(
+    releases: ReleaseStore, project: ProjectName, *, why: str, steal: bool = False, who: str | None = None
+) -> Iterator[HeldLock]:
+    """Hold the project's lock within the block, under the operator's name and process unless it is for another.
 
     Raises:
         LockHeldError: another rollout holds it and `steal` was not asked for.
 
     """
-    lock = releases.lock(project, who=operator(), why=why, ttl_s=TTL_S, steal=steal)
+    lock = releases.lock(project, who=who or operator(), why=why, ttl_s=TTL_S, steal=steal)
     held = HeldLock(releases, lock)
     try:
         yield held

@@ -27,12 +27,14 @@ def rollback(
     to: VersionName | None,
     steal: bool = False,
     is_whole: bool = False,
+    who: str | None = None,
 ) -> DeployResult:
     """Make `to`, or the release that was active before the present one, active again.
 
     Nodes that do not answer are told in the result, and nothing waits for them: a rollback is for a bad day. What a
     plug-in node holds is read from its own report; a lost one gets the release when it is back. With `is_whole` the
-    nodes are the whole inventory, and registered nodes that it does not list count too.
+    nodes are the whole inventory, and registered nodes that it does not list count too. `who` asked for it, where that
+    is not the operator of this process.
 
     Raises:
         NotFoundError: there is no such release, or none before the present one.
@@ -41,7 +43,8 @@ def rollback(
         LockHeldError: a rollout of the project is under way; or `RefusedError`, it is held, or was left.
 
     """
-    with holding_lock(store.releases, project, why=f"rollback to {to or 'the release before'}", steal=steal) as held:
+    why, who = f"rollback to {to or 'the release before'}", who or operator()
+    with holding_lock(store.releases, project, why=why, steal=steal, who=who) as held:
         clear_the_way(store, project, held.lock, steal=steal, doing="the rollback")
         release = _target(store.releases, project, to)
         targets = targets_of(nodes, store, is_whole=is_whole)
@@ -62,7 +65,7 @@ def rollback(
         if is_changed:
             proven = {result.node for result in results if result.is_proven}
             holders = sorted(proven | store.releases.holders(project, release.version))
-            entry = Rollout(project, release.version, ROLLBACK, store.now(), operator(), True, results)  # noqa: FBT003 - field
+            entry = Rollout(project, release.version, ROLLBACK, store.now(), who, True, results)  # noqa: FBT003 - field
             store.releases.activate(entry, held.lock, held_by=holders)
     return DeployResult(
         project, release.version, release.digest, is_active=True, is_changed=is_changed, results=results

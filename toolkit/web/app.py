@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from toolkit.web import problems, sign_in, users
+from toolkit.web import api, numbers, problems, sign_in, users
 from toolkit.web.guarding import Guard
 from toolkit.web.served import Served
 
@@ -29,12 +29,15 @@ def create_app(served: Served, *, has_pages: bool = True) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.served = served
     problems.add_to(app)
     app.include_router(sign_in.open_router)
     app.include_router(sign_in.router)
     app.include_router(users.router)
+    app.include_router(api.router)
+    app.include_router(numbers.router)
     if has_pages:
         app.include_router(import_module("toolkit.web.pages").router, include_in_schema=False)
     app.mount("/static", _Static(directory=STATIC), name="static")
