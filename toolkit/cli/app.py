@@ -48,11 +48,13 @@ def _register() -> None:
         cmd_deploy,
         cmd_docs,
         cmd_doctor,
+        cmd_events,
         cmd_hosts,
         cmd_inventory,
         cmd_jobs,
         cmd_lifecycle,
         cmd_local,
+        cmd_metrics,
         cmd_nodes,
         cmd_provision,
         cmd_redial,
@@ -62,7 +64,10 @@ def _register() -> None:
         cmd_status,
     )
 
-    jobs, cluster = (cmd_schedule, cmd_jobs), (cmd_crawls, cmd_status, cmd_doctor, cmd_nodes, cmd_security)
+    jobs, cluster = (
+        (cmd_schedule, cmd_jobs),
+        (cmd_crawls, cmd_status, cmd_events, cmd_metrics, cmd_doctor, cmd_nodes, cmd_security),
+    )
     added = {
         module: module.add_to(app)
         for module in (cmd_local, cmd_deploy, cmd_rollouts, *jobs, *cluster, cmd_inventory, cmd_docs)

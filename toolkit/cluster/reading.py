@@ -18,7 +18,7 @@ _ALERT, _FIRING = "alert:", "firing"
 
 @dataclass(frozen=True, slots=True)
 class ClusterReading:
-    """The cluster at one moment. `measures` are `None` where the store is away, or no Redis.
+    """The cluster at one moment. `measures` are `None` where the store is away (then there is an `error`), or no Redis.
 
     `counts` are the shared queue's (`JobQueue.counts`), `records` its plug-in nodes, `firing` counts alerts of
     crawlctl's own rules.
@@ -30,6 +30,7 @@ class ClusterReading:
     counts: Mapping[str, int] = field(default_factory=dict)
     measures: Measures | None = None
     firing: int = 0
+    error: StoreUnreachableError | None = None
 
 
 def take_reading(desk: Desk) -> ClusterReading:
@@ -39,22 +40,15 @@ def take_reading(desk: Desk) -> ClusterReading:
     """
     begun = time.monotonic()
     known = recall(desk.open_store)
-    measures, firing = None, 0
+    error, measures, firing = known.error, None, 0
     try:
-        shared = None if known.error is not None else desk.store.shared
+        shared = None if error is not None else desk.store.shared
         if shared is not None:
             measures = shared.measures.read()
             states = shared.events.states()
             firing = sum(name.startswith(_ALERT) and state == _FIRING for name, state in states.items())
-    except StoreUnreachableError:
-        # It went away in between; the next reading tells of all of it.
-        measures = None
+    except StoreUnreachableError as gone:
+        error, measures = gone, None
     snapshot = take_snapshot(desk.nodes, known, is_whole=desk.is_whole)
-    return ClusterReading(
-        snapshot,
-        time.monotonic() - begun,
-        records=known.registered,
-        counts=known.counts,
-        measures=measures,
-        firing=firing,
-    )
+    took_s = time.monotonic() - begun
+    return ClusterReading(snapshot, took_s, known.registered, known.counts, measures, firing, error)

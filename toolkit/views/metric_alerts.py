@@ -17,7 +17,7 @@ RUNBOOK = "crawlctl docs runbook"
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """One rule; it fires when its expression has had an answer for so long. Its summary may name `$labels` and `$value`."""
+    """One rule: it fires once its expression has had an answer for so long; a summary may name `$labels`, `$value`."""
 
     name: str
     expression: str

@@ -104,7 +104,7 @@ def version(_: ClusterReading) -> Iterator[Value]:
 
 def redis_up(reading: ClusterReading) -> float | None:
     """Say nothing where the store is a file, so that nobody is told of a Redis that there never was."""
-    return 0.0 if reading.snapshot.is_store_away else None if reading.measures is None else 1.0
+    return 0.0 if reading.error is not None else None if reading.measures is None else 1.0
 
 
 def attention_by_kind(reading: ClusterReading) -> Iterator[Value]:

@@ -11,9 +11,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
+from toolkit.views.harmless import visible
 from toolkit.views.metric_families import FAMILIES, Family
+from toolkit.views.view import View
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from toolkit.cluster.reading import ClusterReading
     from toolkit.model.measures import Measures
 
@@ -41,6 +45,17 @@ def exposition(reading: ClusterReading) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(ClusterCollector(reading))
     return generate_latest(registry)
+
+
+def metrics_view(reading: ClusterReading) -> View:
+    """Show the numbers; for people they are the text itself."""
+    return View(metrics_object(reading), lambda: exposition(reading).decode())
+
+
+def written_view(path: Path, reading: ClusterReading) -> View:
+    """Show where the numbers were written to."""
+    count = sum(len(metric["samples"]) for metric in metrics_object(reading))
+    return View({"textfile": str(path), "samples": count}, lambda: f"{count} numbers are in {visible(str(path))}")
 
 
 def metrics_object(reading: ClusterReading) -> list[dict[str, Any]]:
