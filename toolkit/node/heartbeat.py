@@ -226,6 +226,8 @@ class Heartbeat(MultiService):
         if word == "releases":
             later(random.uniform(0, RELEASES_SPREAD_S), self.beat)  # noqa: S311 - no secret
             return
+        if word in {"", "crons"}:
+            self._housekeeping.look_for_crons()
         if word == f"?{self._member.settings.name}":
             self._look_for_questions()
         if word in {"", self._member.settings.name}:

@@ -10,6 +10,7 @@ from typing import Any
 from twisted.application.service import Service
 from twisted.logger import Logger
 
+from toolkit.duties import fire
 from toolkit.model.errors import CrawlctlError
 from toolkit.node.membership import Membership
 from toolkit.node.reactor import later
@@ -61,6 +62,10 @@ class Housekeeping(Service):
         if timer is not None and timer.active() and timer.getTime() - timer.seconds() > in_s:
             timer.cancel()
             self._plan(self._duties[name], in_s)
+
+    def look_for_crons(self) -> None:
+        """Fire what is due soon, but not in the moment in which every node is told of it."""
+        self.soon("fire", in_s=fire.spread_s(live_nodes=self.live_nodes, chance=self._chance()))
 
     def _take(self, duty: Turn) -> None:
         if self.live_nodes == 0:

@@ -13,6 +13,7 @@ from twisted.logger import Logger
 
 from toolkit.duties import expire, requeue, sample, watch
 from toolkit.node.alerting import Alerting
+from toolkit.node.firing import Firing
 from toolkit.node.membership import Membership, shared_of
 from toolkit.store.interfaces import Store
 
@@ -44,6 +45,7 @@ class Turn:
 def turns(member: Membership) -> tuple[Turn, ...]:
     """Return every duty that this node takes turns at."""
     settings = member.settings
+    firing = Firing(settings.name)
 
     def drop(store: Store) -> None:
         shared = shared_of(store)
@@ -61,6 +63,7 @@ def turns(member: Membership) -> tuple[Turn, ...]:
     alerting = Alerting(member)
     return (
         Turn("requeue", _requeue_in_s, _requeue),
+        Turn("fire", lambda pace: firing.wait_s(live_nodes=pace.live_nodes, chance=pace.chance), firing.take),
         Turn("expire", lambda pace: expire.interval_s(live_nodes=pace.live_nodes, chance=pace.chance), drop),
         Turn("sample", lambda pace: sample.interval_s(live_nodes=pace.live_nodes, chance=pace.chance), _sample),
         Turn("watch", _watch_in_s, look),
