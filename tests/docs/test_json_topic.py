@@ -19,11 +19,13 @@ from toolkit.cluster.cancel import Cancelled
 from toolkit.cluster.crawls import CrawlReport, Obeyed
 from toolkit.cluster.entries import Peeked
 from toolkit.cluster.node_life import Drained, NodeRow
+from toolkit.cluster.reading import ClusterReading
 from toolkit.cluster.redialling import RedialRow
 from toolkit.cluster.schedule import Placed
 from toolkit.cluster.why import Explanation, NodeVerdict
 from toolkit.config.inventory import Inventory
 from toolkit.model import transfers
+from toolkit.model.accounts import ApiToken, Role, User
 from toolkit.model.audit import AuditEntry
 from toolkit.model.crawls import (
     Controls,
@@ -37,6 +39,7 @@ from toolkit.model.crawls import (
     Shelf,
     WorkerView,
 )
+from toolkit.model.events import Event, EventKind
 from toolkit.model.executed import Executed, LogLine
 from toolkit.model.findings import Diagnosis, Finding, Severity
 from toolkit.model.hosts import Host
@@ -61,6 +64,7 @@ from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
 from toolkit.store.acl import users_of
 from toolkit.trust.keys import PublicKey
 from toolkit.views import transfer
+from toolkit.views.accounts import accounts_view, made_token_view, tokens_view
 from toolkit.views.audit import audit_view
 from toolkit.views.crawls import (
     controls_view,
@@ -73,9 +77,11 @@ from toolkit.views.crawls import (
 )
 from toolkit.views.demo import demo_view
 from toolkit.views.doctor import diagnosis_view
+from toolkit.views.events import events_view
 from toolkit.views.hosts import executed_view, log_view
 from toolkit.views.jobs import cancelled_view, caps_view, job_view, jobs_view, scheduled_view
 from toolkit.views.local import checked_view, hosts_view, servers_view
+from toolkit.views.metrics import metrics_view
 from toolkit.views.nodes import drained_view, names_view, node_view, nodes_view
 from toolkit.views.provision import provisioned_view, wheelhouse_view
 from toolkit.views.redial import redials_view
@@ -99,6 +105,8 @@ WAVE = Wave((NODE,), WaveState.FAILED, ROLLOUT.results, (NODE,), SMOKE, "no item
 RULES = GateRules(check=SmokeCheck(SpiderName("products"), 600.0))
 IN_WAVES = WaveRollout("7c1f", RELEASE, VERSION, RolloutState.HELD, RULES, (WAVE,), "ann", NOW, NOW, 1, "no items")
 AUDITED = AuditEntry(NOW, "ann", "nodes drain", "node-1", (NODE,), "done", id="1-0")
+LOST = {"silent_s": "15.2", "lease_s": "15", "running": "2"}
+EVENT = Event(EventKind.NODE_LOST, NODE, {"node": NODE, "address": "10.0.0.11:6800", **LOST}, at=NOW, id="1-0")
 STATUS = NodeStatus(NODE, "127.0.0.1:6801", NodeState.LIVE, projects={PROJECT: (VERSION,)})
 SNAPSHOT = Snapshot(NOW, (STATUS,), {PROJECT: VERSION}, (Attention("behind", "node-3 does not hold it", (NODE,)),))
 STARTED = Outcomes((Outcome(NODE, LocalProcess(NODE, "127.0.0.1:6801", "started", 1)),))
@@ -117,6 +125,8 @@ CRAWLED = CrawlView(PLAN, NOW, workers=(WORKER,), limits=(LIMIT,), controls=Cont
 OBEYED = Obeyed(CRAWL, Controls(), 3, 3, 0, is_settled=True)
 ADOPTED = transfers.Adopted(kept=1, kept_in="k", reasons=(("it has no URL", 1),))
 ENTRY = Peeked(EntryView(Leased(EntryId(bytes(8)), b""), Shelf.DEAD, NOW))
+
+API_TOKEN = ApiToken("5e42211e", "ann", Role.LOOK, "prometheus", NOW, None, NOW)
 
 DIAGNOSIS = Diagnosis((Finding("host-clock", Severity.WARNING, "node-1 has a clock"),), ("host-clock",))
 
@@ -161,6 +171,8 @@ CONTRACT: Mapping[str, Any] = {
     "crawlctl rollouts list": wave_rollouts_view([(IN_WAVES, False)]).data,
     "crawlctl rollouts show": wave_rollout_view(IN_WAVES, is_left=False).data,
     "crawlctl audit": audit_view([AUDITED]).data,
+    "crawlctl events": events_view([EVENT], cluster="main").data,
+    "crawlctl metrics show": metrics_view(ClusterReading(SNAPSHOT, 0.1)).data,
     "crawlctl releases": releases_view([(RELEASE, True, [NODE])]).data,
     "crawlctl releases --history": history_view([ROLLOUT]).data,
     "crawlctl prune": prune_view(PRUNED, is_dry_run=False).data,
@@ -168,6 +180,9 @@ CONTRACT: Mapping[str, Any] = {
     "crawlctl keys show": key_view(KEY_ROW).data,
     "crawlctl keys sign": signed_view([RELEASE], [["3f1b6f3f0c5d9a77"]]).data,
     "crawlctl redis users": users_view([(users_of("main")[2], "made", Path("spider.url"))]).data,
+    "crawlctl web users list": accounts_view([User("ann", Role.OPERATE, NOW)]).data,
+    "crawlctl web tokens list": tokens_view([API_TOKEN]).data,
+    "crawlctl web tokens make": made_token_view(API_TOKEN, "crawlctl_…").data,
     "crawlctl up": servers_view(STARTED).data,
     "crawlctl inventory list": hosts_view([Host(NODE)]).data,
     "crawlctl inventory check": checked_view(INVENTORY).data,
@@ -214,5 +229,5 @@ def test_every_command_with_a_result_is_in_the_topic() -> None:
     headings = re.findall(r"^## (crawlctl .+)$", TEXT, re.MULTILINE)
     told = {*headings, *(span.removesuffix(" ID") for span in spans(TEXT))}
     told |= {heading.removesuffix(" --dry-run").removesuffix(" --history") for heading in headings}
-    without_contract = {"crawlctl docs", "crawlctl init", "crawlctl inventory schema"}
+    without_contract = {"crawlctl web serve", "crawlctl docs", "crawlctl init", "crawlctl inventory schema"}
     assert {command.name for command in declared_commands()} - told == without_contract
