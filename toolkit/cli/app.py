@@ -44,6 +44,7 @@ def root(
 def _register() -> None:
     """Add the commands; each module brings its own to the app."""
     from toolkit.cli import (
+        cmd_alerts,
         cmd_crawls,
         cmd_deploy,
         cmd_docs,
@@ -62,11 +63,12 @@ def _register() -> None:
         cmd_schedule,
         cmd_security,
         cmd_status,
+        cmd_web,
     )
 
     jobs, cluster = (
         (cmd_schedule, cmd_jobs),
-        (cmd_crawls, cmd_status, cmd_events, cmd_metrics, cmd_doctor, cmd_nodes, cmd_security),
+        (cmd_crawls, cmd_status, cmd_events, cmd_alerts, cmd_metrics, cmd_doctor, cmd_nodes, cmd_security, cmd_web),
     )
     added = {
         module: module.add_to(app)

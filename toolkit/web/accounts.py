@@ -6,27 +6,17 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from toolkit.model.accounts import Role, User
 from toolkit.model.errors import ConflictError, NotFoundError, RefusedError, UsageError
 from toolkit.store.local_file import LocalFile
 from toolkit.web.passwords import Passwords, check_password
-from toolkit.web.roles import Role
 
 __all__ = ["Accounts", "Role", "User", "check_name"]
 
 MAX_NAME_CHARS = 64
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """Somebody who may sign in."""
-
-    name: str
-    role: Role
-    created_at: datetime
 
 
 class Accounts:
@@ -56,6 +46,11 @@ class Accounts:
         with self.file.reading() as connection:
             row = connection.execute("SELECT name, role, created_ms FROM users WHERE name = ?", (name,)).fetchone()
         return None if row is None else _user(row)
+
+    def require(self, name: str) -> User:
+        """Return one user, or raise `NotFoundError`."""
+        with self.file.reading() as connection:
+            return _known(connection, name)
 
     def add(self, name: str, role: Role, password: str, *, must_be_first: bool = False) -> User:
         """Add a user; with `must_be_first` only while there is none.

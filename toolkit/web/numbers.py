@@ -8,8 +8,8 @@ from fastapi import APIRouter, Depends, Request, Response, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from toolkit.cluster.reading import take_reading
+from toolkit.model.accounts import Role
 from toolkit.views.metrics import CONTENT_TYPE, exposition
-from toolkit.web.roles import Role
 from toolkit.web.visitor import Needs, served_by
 
 router = APIRouter(include_in_schema=False)

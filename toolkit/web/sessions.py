@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
+from toolkit.model.accounts import ApiToken, Role, least
 from toolkit.model.errors import NotFoundError, UsageError
 from toolkit.store.local_file import LocalFile
 from toolkit.web.accounts_file import digest_of
-from toolkit.web.roles import Role, least
 
 IDLE_S = 12 * 3600.0
 """After so long without a request a session ends."""
@@ -34,19 +36,6 @@ class SignedIn:
 
     user: str
     role: Role
-
-
-@dataclass(frozen=True, slots=True)
-class ApiToken:
-    """What is known of a token; never the token itself."""
-
-    id: str
-    user: str
-    role: Role
-    label: str
-    created_at: datetime
-    expires_at: datetime | None
-    used_at: datetime | None
 
 
 class Sessions:
@@ -200,9 +189,9 @@ class Sessions:
     def _now(self) -> int:
         return int(self._clock() * 1000)
 
-    def _drop_old(self, connection: object) -> None:
+    def _drop_old(self, connection: sqlite3.Connection) -> None:
         now = self._now()
-        connection.execute(  # type: ignore[attr-defined]
+        connection.execute(
             "DELETE FROM sessions WHERE seen_ms <= ? OR created_ms <= ?",
             (now - IDLE_S * 1000, now - ABSOLUTE_S * 1000),
         )
@@ -218,9 +207,11 @@ def _check_label(label: str) -> None:
         raise UsageError(f"a token needs a name of at most {MAX_LABEL_CHARS} printable characters")
 
 
-def _token(row: tuple[object, ...]) -> ApiToken:
-    at = [None if each is None else datetime.fromtimestamp(int(str(each)) / 1000, UTC) for each in row[4:7]]
-    created = at[0]
-    if created is None:
-        raise ValueError("a token without a beginning")
-    return ApiToken(str(row[0]), str(row[1]), Role(str(row[2])), str(row[3]), created, at[1], at[2])
+def _token(row: Sequence[Any]) -> ApiToken:
+    token_id, user, role, label, created_ms, expires_ms, used_ms = row
+    times = [None if each is None else _moment(each) for each in (expires_ms, used_ms)]
+    return ApiToken(token_id, user, Role(role), label, _moment(created_ms), *times)
+
+
+def _moment(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)

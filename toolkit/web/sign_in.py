@@ -8,12 +8,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Form, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
+from toolkit.model.accounts import Role
 from toolkit.model.errors import CrawlctlError, UsageError
 from toolkit.web.limits import Allowance, Key, keys_of
 from toolkit.web.own_paths import own_path, see_other
 from toolkit.web.refusals import ForbiddenError, TooOftenError
 from toolkit.web.rendering import page
-from toolkit.web.roles import Role
 from toolkit.web.served import Served
 from toolkit.web.sessions import ABSOLUTE_S, DEVICE_S
 from toolkit.web.trail import note

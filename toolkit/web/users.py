@@ -6,14 +6,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Path, Request, Response
 
+from toolkit.model.accounts import ApiToken, Role, check_role
 from toolkit.model.errors import UsageError
 from toolkit.web.limits import keys_of
 from toolkit.web.own_paths import see_other
 from toolkit.web.refusals import ForbiddenError, TooOftenError
 from toolkit.web.rendering import page
-from toolkit.web.roles import Role, check_role
 from toolkit.web.saying import go
-from toolkit.web.sessions import ApiToken
 from toolkit.web.sign_in import MAX_FIELD_CHARS, Field, address_of, set_session
 from toolkit.web.trail import noted
 from toolkit.web.visitor import Administering, Looking, Visitor
@@ -133,13 +132,14 @@ def tokens(_visitor: Administering) -> Response:
 
 def _users_page(request: Request, visitor: Visitor, *, made: tuple[ApiToken, str] | None = None) -> Response:
     served = visitor.served
-    values = {"users": served.accounts.users(), "tokens": served.sessions.tokens(), "roles": list(Role)}
     return page(
         request,
         "users.html",
         visitor=visitor,
         made=None if made is None else {"token": made[0], "secret": made[1]},
-        **values,
+        users=served.accounts.users(),
+        tokens=served.sessions.tokens(),
+        roles=list(Role),
     )
 
 

@@ -12,9 +12,9 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from toolkit.cluster.acts import Acts
 from toolkit.cluster.desk import Desk
+from toolkit.model.accounts import Role
 from toolkit.web.own_paths import own_path, see_other
 from toolkit.web.refusals import CrossSiteError, ForbiddenError, UnknownVisitorError
-from toolkit.web.roles import Role
 from toolkit.web.served import Served
 from toolkit.web.sessions import SignedIn, form_token_of
 

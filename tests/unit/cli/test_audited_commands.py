@@ -14,12 +14,13 @@ from toolkit.cli.reference import declared_commands
 # What only reads, or touches no more than files and processes of this machine.
 READING = {
     *("demo", "init", "up", "down", "build", "docs"),
-    *("status", "top", "releases", "rollouts list", "rollouts show", "audit", "why", "logs"),
+    *("status", "top", "releases", "rollouts list", "rollouts show", "audit", "events", "why", "logs"),
     *("jobs list", "jobs show", "jobs limits", "items job", "items list", "items count"),
     *("crawls list", "crawls show", "crawls peek", "crawls export"),
     *("nodes list", "nodes show", "nodes logs", "nodes wheelhouse"),
     *("inventory check", "inventory show", "inventory list", "inventory schema"),
     *("keys list", "keys show"),
+    *("web serve", "web users list", "web tokens list"),
 }
 
 
