@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 from toolkit.cluster.reaching import NodeFiles
 from toolkit.cluster.scrapyd import Excerpt
@@ -23,9 +24,10 @@ def read_log(node: NodeFiles, job: Job, *, last_lines: int | None = None) -> Ite
 
     """
     if last_lines is not None:
-        yield _tail(node, job, last_lines)[0]
+        yield log_tail(node, job, last_lines)[0]
         return
-    yield from _parts(node, job, 0)
+    for excerpt in log_parts(node, job, 0):
+        yield excerpt.content
 
 
 def follow_log(node: NodeFiles, job: Job, *, last_lines: int) -> Iterator[bytes]:
@@ -33,14 +35,14 @@ def follow_log(node: NodeFiles, job: Job, *, last_lines: int) -> Iterator[bytes]
     while node.log(job, most=1) is None:
         _must_be_alive(node, job)
         time.sleep(FOLLOW_PAUSE_S)
-    begin, position = _tail(node, job, last_lines)
+    begin, position = log_tail(node, job, last_lines)
     yield begin
     while True:
         # The state is read before the log: what was written until the end is then surely in the last part.
         is_over = _is_over(node, job)
-        for part in _parts(node, job, position):
-            position += len(part)
-            yield part
+        for excerpt in log_parts(node, job, position):
+            position = excerpt.begins_at + len(excerpt.content)
+            yield excerpt.content
         if is_over:
             return
         time.sleep(FOLLOW_PAUSE_S)
@@ -64,25 +66,46 @@ def read_items(node: NodeFiles, job: Job) -> Iterator[bytes]:
         excerpt = node.items(job, begin=excerpt.begins_at + len(excerpt.content))
 
 
-def _parts(node: NodeFiles, job: Job, begin: int) -> Iterator[bytes]:
+def log_parts(node: NodeFiles, job: Job, begin: int) -> Iterator[Excerpt]:
+    """Yield what the log holds now from an offset on; what was not kept of it is told by a line in its place.
+
+    Raises:
+        NotFoundError: there is no log (any more).
+
+    """
     while True:
         excerpt = node.log(job, begin=begin)
         if excerpt is None:
-            raise _no_log(node, job)
+            raise no_log(node, job)
         if not excerpt.content:
             return
-        yield excerpt.content
-        begin += len(excerpt.content)
+        if excerpt.begins_at > begin:
+            content = left_out_line(excerpt.begins_at - begin) + excerpt.content
+            yield replace(excerpt, content=content, begins_at=excerpt.begins_at + len(excerpt.content) - len(content))
+        else:
+            yield excerpt
+        begin = excerpt.begins_at + len(excerpt.content)
 
 
-def _tail(node: NodeFiles, job: Job, lines: int) -> tuple[bytes, int]:
-    """Return the last lines, and the position in the log at which they end."""
+def left_out_line(count: int) -> bytes:
+    """Return the line that stands where bytes of a log were not kept."""
+    return f"\n[... {count:,} bytes of the log were not kept ...]\n".encode()
+
+
+def log_tail(node: NodeFiles, job: Job, lines: int) -> tuple[bytes, int]:
+    """Return the last lines, and the offset in the log at which they end.
+
+    Raises:
+        NotFoundError: there is no log (any more).
+
+    """
     wanted = _bytes_for(lines)
     while True:
         excerpt = node.log_end(job, most=wanted)
         if excerpt is None:
-            raise _no_log(node, job)
-        if excerpt.content.count(b"\n") > lines or excerpt.begins_at == 0 or wanted >= MAX_TAIL_BYTES:
+            raise no_log(node, job)
+        is_all = excerpt.begins_at == 0 or len(excerpt.content) < wanted or wanted >= MAX_TAIL_BYTES
+        if excerpt.content.count(b"\n") > lines or is_all:
             return _last_lines(excerpt.content, lines), excerpt.begins_at + len(excerpt.content)
         wanted = min(wanted * 4, MAX_TAIL_BYTES)
 
@@ -97,7 +120,7 @@ def _last_lines(content: bytes, lines: int) -> bytes:
 
 def _must_be_alive(node: NodeFiles, job: Job) -> None:
     if _is_over(node, job) and not _has_log(node, job):
-        raise _no_log(node, job)
+        raise no_log(node, job)
 
 
 def _is_over(node: NodeFiles, job: Job) -> bool:
@@ -112,7 +135,8 @@ def _has_log(node: NodeFiles, job: Job) -> Excerpt | None:
         return None
 
 
-def _no_log(node: NodeFiles, job: Job) -> NotFoundError:
+def no_log(node: NodeFiles, job: Job) -> NotFoundError:
+    """Say that there is none."""
     return NotFoundError(
         f"{node.name} keeps no log of {job.id}",
         hint="stock Scrapyd keeps the last jobs_to_keep logs of each spider (5 unless scrapyd.conf says otherwise)",
