@@ -13,6 +13,7 @@ from toolkit.model.errors import CrawlctlError
 T = TypeVar("T")
 
 MAX_KEPT = 200
+MAX_SLOW = 16
 FRESH_S = 1.0
 
 
@@ -34,6 +35,7 @@ class Glances:
         self._clock = clock
         self._lock = threading.Lock()
         self._readings: dict[Hashable, _Reading] = {}
+        self._slow: dict[Hashable, threading.Thread] = {}
 
     def get(self, key: Hashable, read: Callable[[], T], *, fresh_s: float = FRESH_S) -> T:
         """Return what is known under the key if it is not older than `fresh_s`, else read it."""
@@ -49,6 +51,31 @@ class Glances:
                 raise reading.error
             value: T = reading.value
             return value
+
+    def soon(self, key: Hashable, read: Callable[[], T], *, within_s: float, fresh_s: float = FRESH_S) -> T | None:
+        """Return as `get` does what can be read in time, else nothing; the reading goes on, for whoever asks next.
+
+        Of such readings at most sixteen are under way; beyond that nothing is returned at once.
+        """
+        with self._lock:
+            reader = self._slow.get(key)
+            if reader is None:
+                if len(self._slow) >= MAX_SLOW:
+                    return None
+                reader = threading.Thread(target=self._read_slowly, args=(key, read, fresh_s), daemon=True)
+                self._slow[key] = reader
+                reader.start()
+        reader.join(within_s)
+        return None if reader.is_alive() else self.get(key, read, fresh_s=max(fresh_s, FRESH_S))
+
+    def _read_slowly(self, key: Hashable, read: Callable[[], object], fresh_s: float) -> None:
+        try:
+            self.get(key, read, fresh_s=fresh_s)
+        except CrawlctlError:
+            pass  # It is kept, and raised to whoever asks.
+        finally:
+            with self._lock:
+                del self._slow[key]
 
     def forget(self) -> None:
         """Let whatever is asked next be read anew: somebody has just changed the cluster."""

@@ -6,6 +6,7 @@ break the browser sends it back, and nothing of the log is missed or shown twice
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
@@ -71,25 +72,34 @@ class _Course:
     place: str
     mark: str = "i"
     is_log_over: bool = False
+    note: str | None = None
 
     async def events(self) -> AsyncIterator[str]:
+        """Yield what the browser is told; the log is read beside the ticks, since its node may be slow."""
         listener = Listener()
         self.feed.join(listener)
+        reading: asyncio.Task[str | None] | None = None
         try:
             yield f"retry: {RETRY_MS}\n\n" + self._tick(await run_in_threadpool(self._missed))
-            welcome_at_s = time.monotonic()
+            asked_at_s = time.monotonic()
             while not self.visitor.served.stopping.is_set():
-                if time.monotonic() - welcome_at_s >= WELCOME_EVERY_S:
+                if time.monotonic() - asked_at_s >= WELCOME_EVERY_S:
+                    asked_at_s = time.monotonic()
                     if not await run_in_threadpool(self.visitor.is_welcome):
                         yield "event: bye\ndata: {}\n\n"
                         return
-                    welcome_at_s = time.monotonic()
-                if self.job and not self.is_log_over and (lines := await run_in_threadpool(self._log)):
-                    yield lines
+                if self.job and not self.is_log_over and reading is None:
+                    reading = asyncio.create_task(run_in_threadpool(self._log))
                 if (tick := await listener.next(within_s=BEAT_S)) is not None:
                     yield self._tick(tick)
+                if reading is not None and reading.done():
+                    if (told := reading.result()) is not None:
+                        yield told
+                    reading = None
         finally:
             self.feed.leave(listener)
+            if reading is not None:
+                reading.cancel()
 
     def _missed(self) -> Tick:
         """Say what happened since the browser last heard of anything, or only that it is heard."""
@@ -109,12 +119,15 @@ class _Course:
         return self._sent("tick", tick.as_json())
 
     def _log(self) -> str | None:
+        """Read on in the log; what keeps it from being read is told once."""
         try:
             part = self._read_log()
-        except CrawlctlError:
-            # No log yet, or its node is away: the page says so, and the next beat asks again.
-            return None
-        self.place, self.is_log_over = part.cursor, part.is_over and not part.lines
+        except CrawlctlError as error:
+            if error.message == self.note:
+                return None
+            self.note = error.message
+            return self._sent("note", json.dumps(self.note))
+        self.place, self.is_log_over, self.note = part.cursor, part.is_over and not part.lines, None
         if not part.lines:
             return None
         self.mark = part.lines[-1][0]

@@ -6,14 +6,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from toolkit.cluster.job_log import JobLogs, LogCursor
 from toolkit.model.errors import CrawlctlError
 from toolkit.model.jobs import Job
+from toolkit.web.glance import Glances
 
 LEVELS = ("all", "info", "warning", "error")
 """What a reader may choose: lines of this level and above."""
 END_BYTES = 48_000
 PART_BYTES = 64_000
 MAX_LINE_CHARS = 4_000
+WAIT_S = 0.6
 
 _LEVEL = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? \[[^\]]*\] (DEBUG|INFO|WARNING|ERROR|CRITICAL): ")
 _MARKS = {"DEBUG": "d", "INFO": "i", "WARNING": "w", "ERROR": "e", "CRITICAL": "e"}
@@ -39,24 +42,49 @@ class LogView:
         return [line for line in self.lines if line[0] in _SHOWN.get(level, _SHOWN["all"])]
 
 
-def read_end(logs, job: Job) -> LogView:
-    """Read the end of a job's log; where there is none, the view says why."""
+def read_end(logs: JobLogs, job: Job) -> LogView:
+    """Read the end of a job's log.
+
+    Raises:
+        CrawlctlError: it cannot be read, and why.
+
+    """
     if job.node is None:
         return LogView(note="no node has run it yet, so there is no log")
+    piece = logs.part(job, most=END_BYTES)
+    begins_at = piece.cursor.offset - len(piece.content)
+    return LogView(marked(piece.content), str(piece.cursor), piece.source, begins_at, piece.is_over)
+
+
+def end_of(glances: Glances, logs: JobLogs, job: Job) -> LogView:
+    """Return the end of a job's log, if it can be had at once; else a view without lines that says why.
+
+    A node may take long to answer, or not answer at all: no page waits for that.
+    """
     try:
-        piece = logs.part(job, most=END_BYTES)
+        found = glances.soon(("log end", job.id), lambda: read_end(logs, job), within_s=WAIT_S)
     except CrawlctlError as error:
         return LogView(note=error.message)
-    lines = marked(piece.content)
-    return LogView(lines, str(piece.cursor), piece.source, piece.left_out, piece.is_over)
+    return found or LogView(note=f"{job.node} has not given it yet; it comes by itself, or load the page again")
 
 
-def read_after(logs, job: Job, cursor: str, *, mark: str = "i") -> LogView:
-    """Read what was written since; raises `CrawlctlError`."""
-    from toolkit.cluster.job_log import LogCursor
+def read_after(logs: JobLogs, job: Job, cursor: str, *, mark: str = "i") -> LogView:
+    """Read what was written since, whole lines only; without a cursor the end.
 
-    piece = logs.part(job, after=LogCursor.parse(cursor) if cursor else None, most=PART_BYTES)
-    return LogView(marked(piece.content, mark=mark), str(piece.cursor), piece.source, 0, piece.is_over)
+    Raises:
+        CrawlctlError: it cannot be read, and why.
+
+    """
+    if not cursor:
+        return read_end(logs, job)
+    begin = LogCursor.parse(cursor)
+    piece = logs.part(job, after=begin, most=PART_BYTES)
+    content, end = piece.content, piece.cursor
+    if not piece.is_over and len(content) < PART_BYTES and (rest := len(content) - content.rfind(b"\n") - 1):
+        # Somebody is writing this line.
+        content, end = content[:-rest], LogCursor(end.node, end.offset - rest)
+    moved = [("w", f"— goes on at {end.node} —")] if piece.has_moved else []
+    return LogView(moved + marked(content, mark=mark), str(end), piece.source, 0, piece.is_over)
 
 
 def marked(content: bytes, *, mark: str = "i") -> list[MarkedLine]:

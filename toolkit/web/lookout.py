@@ -14,6 +14,7 @@ from fastapi import Request
 
 from toolkit.cluster.board import Board, BoardView
 from toolkit.cluster.desk import Desk
+from toolkit.cluster.job_log import JobLogs
 from toolkit.model.crons import CronView
 from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.jobs import Job, JobState
@@ -36,9 +37,8 @@ class Lookout:
         self._board = Board(desk)
 
     @cached_property
-    def logs(self):
+    def logs(self) -> JobLogs:
         """The logs of jobs, wherever they are."""
-        from toolkit.cluster.job_log import JobLogs
 
         return JobLogs(self.desk.nodes, self.desk.open_store)
 
@@ -55,7 +55,7 @@ class Lookout:
         shared = self.desk.store.shared
         if shared is None:
             return ()
-        return self.glances.get("samples", lambda: shared.samples.of_cluster(), fresh_s=SAMPLES_FRESH_S)
+        return self.glances.get("samples", shared.samples.of_cluster, fresh_s=SAMPLES_FRESH_S)
 
     def crons(self) -> Sequence[CronView]:
         """Return all crons; nothing where there is no Redis."""

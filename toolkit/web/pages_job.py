@@ -1,4 +1,4 @@
-"""One job: how it is and why, what it was asked for, its log as it is written, its course as plots, and its controls."""
+"""One job: how it is and why, what it was asked for, its log as it is written, its course, and its controls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolkit.model.samples import JobSample
 from toolkit.web.acting import acted
 from toolkit.web.drawing import job_columns, line_of, per_minute
 from toolkit.web.fields import decimal, whole
-from toolkit.web.log_view import LEVELS, read_end
+from toolkit.web.log_view import LEVELS, end_of
 from toolkit.web.lookout import Lookout, lookout_of
 from toolkit.web.rendering import page
 from toolkit.web.visitor import Looking, Operating
@@ -32,7 +32,7 @@ def job(request: Request, visitor: Looking, job_id: str, level: str = "") -> HTM
     """Show one job; the begin of its id is enough."""
     lookout = lookout_of(request, visitor.desk)
     found = job_of(lookout, job_id)
-    log = lookout.glances.get(("log end", found.id), lambda: read_end(lookout.logs, found))
+    log = end_of(lookout.glances, lookout.logs, found)
     samples = samples_of(lookout, found)
     return page(
         request,

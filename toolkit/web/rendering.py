@@ -15,8 +15,8 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from toolkit.model.accounts import Role
 from toolkit.web import words
-from toolkit.web.roles import Role
 from toolkit.web.saying import taken_message
 
 HERE = Path(__file__).parent

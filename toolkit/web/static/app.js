@@ -14,6 +14,7 @@ function connect() {
   source = new EventSource(log ? `${path}?job=${encodeURIComponent(log.dataset.job)}&at=${encodeURIComponent(log.dataset.cursor)}` : path);
   source.addEventListener("tick", (event) => ticked(JSON.parse(event.data)));
   source.addEventListener("log", (event) => { remember(event); written(JSON.parse(event.data)); });
+  source.addEventListener("note", (event) => { const note = $("#no-log"); note.textContent = JSON.parse(event.data); note.hidden = false; });
   source.addEventListener("bye", () => location.reload());
   source.onopen = () => clearTimeout(silence);
   source.onerror = () => {
@@ -98,6 +99,7 @@ const MAX_LINES = 3000;
 const log = $("#log[data-job]");
 
 function written(lines) {
+  $("#no-log").hidden = true;
   const isAtEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
   for (const [mark, text] of lines) {
     const line = document.createElement("span");
