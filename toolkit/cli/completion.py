@@ -80,6 +80,14 @@ def crawls(incomplete: str) -> list[str]:
     return _beginning(incomplete, _stored(names))
 
 
+def event_kinds(incomplete: str) -> list[str]:
+    """Offer the kinds of events, and all of those of one subject."""
+    from toolkit.model.events import EventKind
+
+    subjects = dict.fromkeys(f"{kind.value.partition('.')[0]}.*" for kind in EventKind)
+    return _beginning(incomplete, [*subjects, *(kind.value for kind in EventKind)])
+
+
 def checks(incomplete: str) -> list[str]:
     """Offer what `crawlctl doctor --only` takes."""
     from toolkit.doctor.checks import CHECKS
