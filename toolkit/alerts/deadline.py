@@ -49,6 +49,8 @@ class Deadline:
             raise
         finally:
             timer.cancel()
+        # What was cut in the middle may look like an answer.
+        self.left_s()
 
 
 def _cut(connection: socket.socket | None) -> None:

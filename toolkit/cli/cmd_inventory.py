@@ -30,9 +30,13 @@ def add_to(app: typer.Typer) -> None:
 
 def check(session: Session) -> None:
     """Find every mistake in the inventory: file, line, column, and the nearest right word."""
+    from toolkit.config.inventory.alerts import load_alerts
     from toolkit.views.local import checked_view
 
-    session.printer.show(checked_view(session.inventory))
+    inventory = session.inventory
+    if inventory.has_alerts:
+        load_alerts(inventory.path)
+    session.printer.show(checked_view(inventory))
 
 
 def show(session: Session, pattern: PatternArgument = None) -> None:

@@ -219,6 +219,8 @@ def _options_page() -> Iterator[str]:
         (Scope.GROUP, "Of a group"),
         (Scope.NODE, "Of a node: the section `[crawlctl]` of its `scrapyd.conf`"),
         (Scope.SPIDER, "Of a Scrapy project: settings of the frontier, and of the redial middleware"),
+        (Scope.SINK, "Of a sink: below `alerts.sinks`"),
+        (Scope.RULE, "Of a rule: below `alerts.rules`"),
         (Scope.ENVIRONMENT, "Environment variables"),
     ):
         yield from ("", f"## {title}", "", markdown_table(scope).rstrip())

@@ -14,6 +14,9 @@ class Scope(StrEnum):
     HOST = "host"
     NODE = "node"
     SPIDER = "spider"
+    SINK = "sink"
+    RULE = "rule"
+    CRON = "cron"
     ENVIRONMENT = "environment"
 
 
@@ -30,6 +33,9 @@ class Form(StrEnum):
     GROUPS = "groups by name"
     NAMES = "list of names"
     FLAG = "True or False"
+    TEXTS = "list of texts"
+    ALERTS = "sinks and rules"
+    CRONS = "crons by name"
     LIMITS = "limits by domain"
 
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from toolkit.config.alert_options import ALERT_NAME, ALERT_NAME_SHAPE, RULE_OPTIONS, SINK_OPTIONS
+from toolkit.config.cron_options import CRON_NAME, CRON_OPTIONS
 from toolkit.config.frontier_options import FRONTIER_OPTIONS
 from toolkit.config.host_options import HOST_OPTIONS
 from toolkit.config.node_options import CLUSTER_NAME, CLUSTER_SHAPE, NODE_OPTIONS, REDIS_SHAPE, REDIS_URL
 from toolkit.config.option import Form, Option, Scope
 from toolkit.config.redial_options import REDIAL_OPTIONS
+from toolkit.config.shipping_options import SHIPPED_LOGS_OPTIONS
 from toolkit.model.hosts import Host
 from toolkit.model.names import DEFAULT_CLUSTER, NodeName
 
@@ -25,6 +28,9 @@ DEBUG_VARIABLE = "CRAWLCTL_DEBUG"
 SINK_VARIABLE = "CRAWLCTL_SINK"
 
 __all__ = [
+    "ALERT_NAME",
+    "ALERT_NAME_SHAPE",
+    "CRON_NAME",
     "DEBUG_VARIABLE",
     "INVENTORY_VARIABLE",
     "NO_COLOR_VARIABLE",
@@ -91,9 +97,24 @@ OPTIONS: tuple[Option, ...] = (
         pattern=r"^\S(.*\S)?$",
         shape="a path, from the inventory's folder on",
     ),
+    *SHIPPED_LOGS_OPTIONS,
     Option("defaults", Scope.INVENTORY, Form.VARIABLES, "Variables of every host, unless a group or the host says so."),
     Option("hosts", Scope.INVENTORY, Form.HOSTS, "Every host by its name, with its variables; names may hold ranges."),
     Option("groups", Scope.INVENTORY, Form.GROUPS, "Named sets of hosts, which may hold variables and other groups."),
+    Option(
+        "crons",
+        Scope.INVENTORY,
+        Form.CRONS,
+        "What recurs (crawlctl docs cron), for crawlctl cron apply: crons by name, or the name of a file with them.",
+        default_words="none",
+    ),
+    Option(
+        "alerts",
+        Scope.INVENTORY,
+        Form.ALERTS,
+        "Who is told of what (crawlctl docs alerts): sinks and rules, or the name of a file with them.",
+        default_words="none",
+    ),
     Option(
         "hosts", Scope.GROUP, Form.NAMES, "The group's hosts, each named under the top-level hosts; ranges allowed."
     ),
@@ -208,6 +229,9 @@ OPTIONS: tuple[Option, ...] = (
     *NODE_OPTIONS,
     *FRONTIER_OPTIONS,
     *REDIAL_OPTIONS,
+    *SINK_OPTIONS,
+    *RULE_OPTIONS,
+    *CRON_OPTIONS,
     Option(
         INVENTORY_VARIABLE,
         Scope.ENVIRONMENT,

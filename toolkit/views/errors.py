@@ -66,6 +66,7 @@ TABLE: tuple[tuple[type[errors.CrawlctlError], str, ExitCode, str | None], ...] 
     (errors.ConflictError, "conflict", ExitCode.REFUSED, None),
     (errors.RefusedError, "refused", ExitCode.REFUSED, None),
     (errors.NotFoundError, "not_found", ExitCode.NOT_FOUND, None),
+    (errors.SinkError, "sink", ExitCode.SOME_FAILED, "crawlctl alerts list shows how it fares"),
     (errors.JobFailedError, "job_failed", ExitCode.JOB_FAILED, "crawlctl logs ID shows its log"),
     (errors.CrawlctlError, "error", ExitCode.BUG, None),
 )

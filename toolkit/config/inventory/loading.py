@@ -15,13 +15,19 @@ from toolkit.config.inventory.inheritance import cycles, inherited, members
 from toolkit.config.inventory.patterns import pick
 from toolkit.config.inventory.references import References
 from toolkit.config.inventory.variables import LABELS, SECTIONS, ValueReader, Variables
+from toolkit.config.log_places import LogAddress, address_for_reading
 from toolkit.config.options import Scope, keys, option
+from toolkit.config.shipping_options import SHIPPED_LOGS_OPTIONS
 from toolkit.config.values import Value
 from toolkit.model.errors import InventoryError
 from toolkit.model.hosts import Host, Provisioning, Secret, SshAddress
 from toolkit.model.names import DEFAULT_CLUSTER, NodeName
 
 _HINT = "`crawlctl docs inventory` describes every key; `crawlctl inventory check` looks again"
+_OWN_VALUES = (
+    *("redis", "cluster", "redis_admin", "signing_key", "trusted_keys"),
+    *(each.name for each in SHIPPED_LOGS_OPTIONS),
+)
 _LOOPBACK = "127.0.0.1"
 # Files of this machine that a host's variables name.
 _PATHS = {"ssh": ("key", "config"), "provision": ("wheelhouse", "constraints", "requirements")}
@@ -39,6 +45,8 @@ class Inventory:
     redis_admin: Secret | None = None
     signing_key: Secret | None = None
     trusted_keys: Path | None = None
+    shipped_logs: LogAddress | None = None
+    has_alerts: bool = False
 
     def pick(self, pattern: str | None) -> tuple[Host, ...]:
         """Return the hosts that a pattern means, in file order; all of them for `None`.
@@ -81,7 +89,7 @@ def _assembled(path: Path, reader: ValueReader) -> Inventory | None:
     entries = reader.known_entries(document.root, keys(Scope.INVENTORY), what="the inventory")
     parts = {entry.key: entry for entry in entries}
     shared: dict[str, Value] = {}
-    for name in ("redis", "cluster", "redis_admin", "signing_key", "trusted_keys"):
+    for name in _OWN_VALUES:
         shared |= reader.value(option(Scope.INVENTORY, name), parts[name]) if name in parts else {}
     defaults = reader.variables(parts["defaults"].value, what="defaults") if "defaults" in parts else {}
     drafts = read_hosts(reader, parts["hosts"].value) if "hosts" in parts else ()
@@ -106,6 +114,8 @@ def _assembled(path: Path, reader: ValueReader) -> Inventory | None:
         redis_admin=_secret(shared, "redis_admin"),
         signing_key=_secret(shared, "signing_key"),
         trusted_keys=_at_home(path.parent, str(keys_file)) if keys_file else None,
+        shipped_logs=address_for_reading(shared, (host.node for host in hosts), folder=path.parent),
+        has_alerts="alerts" in parts,
     )
 
 

@@ -6,11 +6,12 @@ It knows forms and bounds; whether names fit together only the loader can tell.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from toolkit.config.inventory.ranges import MAX_CHARS, NAME, RANGE_PATTERN
 from toolkit.config.inventory.variables import KINDS, LABEL_NAME, VARIABLE_NAME
-from toolkit.config.options import Form, Option, Scope, keys, option, options
+from toolkit.config.options import ALERT_NAME, CRON_NAME, Form, Option, Scope, keys, option, options
 
 Schema = dict[str, Any]
 
@@ -43,35 +44,66 @@ def _of(wanted: Option) -> Schema:
 
 
 def _form(wanted: Option) -> Schema:
-    if wanted.form is Form.VARIABLES:
-        return _or_null({"$ref": "#/$defs/variables"})
-    if wanted.form is Form.NAMES:
-        return {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/name"}}
-    if wanted.form is Form.HOSTS:
-        return {
-            "type": "object",
-            "minProperties": 1,
-            "propertyNames": {"pattern": _NAME, "not": {"const": "all"}},
-            "additionalProperties": _or_null({"$ref": "#/$defs/variables"}),
-        }
-    if wanted.form is Form.GROUPS:
-        return _or_null(
-            {
-                "type": "object",
-                "propertyNames": {"pattern": f"^{NAME.pattern}$", "maxLength": MAX_CHARS, "not": {"const": "all"}},
-                "additionalProperties": {"$ref": "#/$defs/group"},
-            }
-        )
-    if wanted.form is Form.LABELS:
-        return _or_null(
-            {
-                "type": "object",
-                "propertyNames": {"pattern": f"^{LABEL_NAME.pattern}$"},
-                "additionalProperties": {"anyOf": [{"type": _SCALAR}, {"$ref": "#/$defs/elsewhere"}]},
-            }
-        )
+    if (make := _SHAPES.get(wanted.form)) is not None:
+        return make()
     ways = [_literal(wanted), {"$ref": "#/$defs/elsewhere"}]
     return {"anyOf": [*ways, {"type": "null"}] if wanted.is_nullable else ways}
+
+
+def _hosts() -> Schema:
+    return {
+        "type": "object",
+        "minProperties": 1,
+        "propertyNames": {"pattern": _NAME, "not": {"const": "all"}},
+        "additionalProperties": _or_null({"$ref": "#/$defs/variables"}),
+    }
+
+
+def _groups() -> Schema:
+    return _or_null(
+        {
+            "type": "object",
+            "propertyNames": {"pattern": f"^{NAME.pattern}$", "maxLength": MAX_CHARS, "not": {"const": "all"}},
+            "additionalProperties": {"$ref": "#/$defs/group"},
+        }
+    )
+
+
+def _labels() -> Schema:
+    return _or_null(
+        {
+            "type": "object",
+            "propertyNames": {"pattern": f"^{LABEL_NAME.pattern}$"},
+            "additionalProperties": {"anyOf": [{"type": _SCALAR}, {"$ref": "#/$defs/elsewhere"}]},
+        }
+    )
+
+
+def _alerts() -> Schema:
+    sections = {name: _named(scope) for name, scope in (("sinks", Scope.SINK), ("rules", Scope.RULE))}
+    return _or_null({"anyOf": [_object(sections), {"type": "string", "minLength": 1}]})
+
+
+def _crons() -> Schema:
+    return _or_null({"anyOf": [_named(Scope.CRON, CRON_NAME), {"type": "string", "minLength": 1}]})
+
+
+_SHAPES: dict[Form, Callable[[], Schema]] = {
+    Form.VARIABLES: lambda: _or_null({"$ref": "#/$defs/variables"}),
+    Form.NAMES: lambda: {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/name"}},
+    Form.HOSTS: _hosts,
+    Form.GROUPS: _groups,
+    Form.ALERTS: _alerts,
+    Form.CRONS: _crons,
+    Form.TEXTS: lambda: {"anyOf": [{"type": _SCALAR}, {"type": "array", "minItems": 1, "items": {"type": _SCALAR}}]},
+    Form.LABELS: _labels,
+}
+
+
+def _named(scope: Scope, pattern: str = ALERT_NAME) -> Schema:
+    """Describe a mapping from names to what has the options of a scope."""
+    each = _object({wanted.name: _of(wanted) for wanted in options(scope)})
+    return _or_null({"type": "object", "propertyNames": {"pattern": pattern}, "additionalProperties": each})
 
 
 def _literal(wanted: Option) -> Schema:
