@@ -43,12 +43,18 @@ def reading_of(job: Job, *, at_s: float) -> Reading:
     return Reading(at_s, job.pages or 0, job.items or 0, job.errors or 0, (job.attempt, job.started_at))
 
 
+def is_anew(older: Reading, newer: Reading) -> bool:
+    """Tell whether counting has begun anew in between: with another attempt, or because a count fell."""
+    is_less = newer.pages < older.pages or newer.items < older.items or newer.errors < older.errors
+    return is_less or newer.began != older.began
+
+
 def rates_between(older: Reading, newer: Reading) -> Rates | None:
-    """Return what was done a second between two looks; `None` when they tell of two attempts, or are too near."""
+    """Return what was done a second between two looks of one counting; `None` when they are too near."""
     span_s = newer.at_s - older.at_s
-    done = (newer.pages - older.pages, newer.items - older.items, newer.errors - older.errors)
-    if span_s < MIN_SPAN_S or newer.began != older.began or min(done) < 0:
+    if span_s < MIN_SPAN_S or is_anew(older, newer):
         return None
+    done = (newer.pages - older.pages, newer.items - older.items, newer.errors - older.errors)
     return Rates(*(count / span_s for count in done))
 
 
@@ -86,7 +92,7 @@ class Meter:
             return
         reading = reading_of(job, at_s=at_s)
         known = self._readings.setdefault(job.id, deque())
-        if known and known[-1].began != reading.began:
+        if known and is_anew(known[-1], reading):
             known.clear()
         known.append(reading)
         while len(known) > 2 and known[1].at_s <= at_s - WINDOW_S:  # noqa: PLR2004 - two readings make a rate

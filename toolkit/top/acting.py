@@ -49,12 +49,10 @@ def cancel(jobs: Sequence[Job]) -> Act | str:
     if not alive:
         return _none(jobs, "has ended already", "have ended already")
     running = sum(job.state.is_active for job in alive)
-    note = (
-        f"{running} of them run: each spider is asked to close and gets {GRACE_S:g} s; then it is told again, then"
-        " killed."
-        if running
-        else "None of them runs yet; they are taken out of the queue at once."
-    )
+    note = "What waits is taken out of the queue at once."
+    if running:
+        whose = "Its spider is" if len(alive) == 1 else f"{running} of them are with a node: their spiders are"
+        note = f"{whose} asked to close, with {GRACE_S:g} s to do so; then told again, then killed."
     return Act(
         f"Cancel {_count(alive, 'job')}?",
         f"cancelling {_count(alive, 'job')}",

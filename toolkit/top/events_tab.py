@@ -7,6 +7,7 @@ from datetime import datetime
 
 from toolkit.model.events import Event
 from toolkit.top.columns import Cell, Column, Sorting
+from toolkit.top.jobs_tab import SHOWN_ID
 from toolkit.top.seen import Tab
 from toolkit.views.jobs import age_text
 
@@ -28,31 +29,35 @@ ENDINGS_STYLES = {
     "deployed": "cyan",
     "rolled_back": "cyan",
 }
-ABOUT_FIRST = ("spider", "node", "version", "reason", "finish_reason")
+ABOUT_FIRST = ("spider", "node", "reason", "version")
 
 
 def _kind(row: Event, _now: datetime) -> Cell:
     return Cell(row.kind.value, ENDINGS_STYLES.get(row.kind.value.rpartition(".")[2], ""))
 
 
+def _subject(row: Event, _now: datetime) -> str:
+    return row.subject[:SHOWN_ID] if is_of_a_job(row) else row.subject
+
+
 def about_text(event: Event) -> str:
     """Say in a line what an event tells besides its subject: first what people look for."""
     named = {name: value for name, value in event.about.items() if value}
-    first = [named.pop(name) for name in ABOUT_FIRST if name in named and name != "finish_reason"]
+    first = [named.pop(name) for name in ABOUT_FIRST if name in named]
     return "  ".join((*first, *(f"{name}={value}" for name, value in sorted(named.items()) if name != "project")))
 
 
 COLUMNS: tuple[Column[Event], ...] = (
     Column(
-        "AT (UTC)",
+        "AT UTC",
         8,
         lambda row, _: None if row.at is None else f"{row.at:%H:%M:%S}",
         lambda row: tuple(map(int, row.id.split("-"))) if row.id else (0, 0),
         falls=True,
     ),
     Column("AGO", 6, lambda row, now: age_text(row.at, now=now), lambda row: row.at, is_right=True, spare=1),
-    Column("KIND", 16, _kind, lambda row: row.kind.value, most=20),
-    Column("SUBJECT", 14, lambda row, _: row.subject, lambda row: row.subject, most=34),
+    Column("KIND", 16, _kind, lambda row: row.kind.value, most=19),
+    Column("SUBJECT", 9, _subject, lambda row: row.subject, most=24),
     Column("ABOUT", 20, lambda row, _: about_text(row), about_text, most=120),
 )
 
@@ -69,7 +74,7 @@ def _texts(row: Event) -> Sequence[object]:
 TAB: Tab[Event] = Tab(
     name="events",
     columns=COLUMNS,
-    sorting=Sorting("AT (UTC)", falls=True),
+    sorting=Sorting("AT UTC", falls=True),
     rows=lambda seen: seen.events,
     key=lambda row: row.id,
     texts=_texts,

@@ -145,7 +145,7 @@ def tabs_line(names: Sequence[tuple[str, int | None]], current: str, position: s
 
 def footer_line(keys: Sequence[tuple[str, str]]) -> BarLine:
     """Show keys and their words. Pure."""
-    return tuple(cell for key, word in keys for cell in (Cell(key, "bold"), Cell(f" {word}  ", "dim")))
+    return (Cell(" "), *(cell for key, word in keys for cell in (Cell(key, "bold"), Cell(f" {word}  ", "dim"))))
 
 
 def _store_words(seen: Seen) -> str:

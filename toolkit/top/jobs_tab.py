@@ -77,7 +77,7 @@ def _memory(row: JobRow, _now: datetime) -> str | None:
 
 
 COLUMNS: tuple[Column[JobRow], ...] = (
-    Column("JOB", SHOWN_ID, lambda row, _: row.job.id, lambda row: row.job.id),
+    Column("JOB", SHOWN_ID, lambda row, _: row.job.id[:SHOWN_ID], lambda row: row.job.id),
     Column("SPIDER", 12, lambda row, _: row.job.spider, lambda row: row.job.spider, most=24),
     Column("PROJECT", 8, lambda row, _: row.job.project, lambda row: row.job.project, most=16, spare=7),
     Column(

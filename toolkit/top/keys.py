@@ -39,10 +39,10 @@ KEYS = (
     Key("t", "tune", "change the job's concurrency or delay", "act('tune')", ("jobs",)),
     Key("r", "retry", "put the job back that failed, was lost or cancelled", "act('retry')", ("jobs",)),
     Key("w", "why", "say why it waits, or how it ended", "why", ("jobs", "queue", "events")),
-    Key("o", "its jobs", "show the jobs of the node, or the crawl", "its_jobs", ("nodes", "crawls", "queue")),
+    Key("o", "its jobs", "show its jobs", "its_jobs", ("nodes", "crawls", "queue")),
+    Key("/", "filter", "show only rows with these words; -word leaves out", "filter", name="slash"),
     Key("enter", "open", "open what is under the cursor"),
     Key("space", "mark", "mark a row: the acts then go to all that are marked", is_told=False),
-    Key("/", "filter", "show only rows with these words; -word leaves out", "filter", name="slash"),
     Key("s", "sort", "sort by the next column; S turns the order", "sort(1)"),
     Key("S", "turn", "turn the order of the sorting", "turn", is_told=False),
     Key("1-5", "tab", "nodes, jobs, crawls, queue, events; also Tab and Shift-Tab", is_told=False),
@@ -66,7 +66,7 @@ def footer(tab: str, width: int) -> list[tuple[str, str]]:
     last = [key for key in own if key.action in {"help", "quit"}]
     first = [key for key in own if key not in last]
     shown: list[Key] = []
-    left = width - sum(_room(key) for key in last)
+    left = width - 1 - sum(_room(key) for key in last)
     for key in first:
         left -= _room(key)
         if left < 0:

@@ -75,7 +75,7 @@ def _why(row: LineRow, _now: datetime) -> Cell:
 
 
 COLUMNS: tuple[Column[LineRow], ...] = (
-    Column("SPIDER", 12, lambda row, _: row.oldest.spider, lambda row: row.oldest.spider, most=24),
+    Column("SPIDER", 12, lambda row, _: row.oldest.spider, lambda row: row.oldest.spider, most=18),
     Column("PROJECT", 8, lambda row, _: row.oldest.project, lambda row: row.oldest.project, most=16, spare=4),
     Column("VERSION", 20, lambda row, _: row.oldest.version, lambda row: row.oldest.version, most=26, spare=3),
     Column(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Generic
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -236,15 +237,20 @@ class RowTable(Widget, Generic[Row], can_focus=True):
             return ((f"  {self.empty}", "dim"),) if not self._rows and y == HEAD + 1 else ()
         row = self._rows[place]
         is_marked = self._key(row) in self.marked
-        ground = "reverse" if place == self._cursor and self.has_focus else "bold" if is_marked else ""
+        # No colours under the cursor: turned round they would be as many backgrounds.
+        is_current = place == self._cursor and self.has_focus
+        ground = (
+            "reverse bold" if is_current and is_marked else "reverse" if is_current else "bold" if is_marked else ""
+        )
         parts = [("● " if is_marked else "  ", ground)]
         assert self._now is not None  # noqa: S101 - rows come with the time
         for column, width in self._shown:
             cell = column.cell(row, self._now)
             told = cell if isinstance(cell, Cell) else Cell("-", "dim") if cell is None else Cell(cell)
             text = sized(plain(told.text), width, is_right=column.is_right)
-            parts.append((f"{text} ", f"{ground} {told.style}".strip()))
-        return tuple(parts)
+            parts.append((f"{text} ", ground if is_current else f"{ground} {told.style}".strip()))
+        rest = self.size.width - sum(cell_len(text) for text, _ in parts)
+        return (*parts, (" " * rest, ground)) if is_current and rest > 0 else tuple(parts)
 
     def _head(self) -> tuple[tuple[str, str], ...]:
         parts = [("  ", "bold")]
@@ -252,5 +258,5 @@ class RowTable(Widget, Generic[Row], can_focus=True):
             is_sorted = column.title == self.sorting.title
             arrow = ("▼" if self.sorting.falls else "▲") if is_sorted else ""
             text = sized(f"{arrow}{column.title}", width, is_right=column.is_right)
-            parts.append((f"{text} ", "bold underline" if is_sorted else "bold"))
+            parts.append((f"{text} ", "bold cyan" if is_sorted else "bold"))
         return tuple(parts)
