@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from toolkit.cluster import crawls, node_life
+from toolkit.cluster import crawls, crons, node_life
 from toolkit.cluster.cancel import Cancelled
 from toolkit.cluster.choice import choose, choose_queued
 from toolkit.cluster.crawls import Obeyed
@@ -24,6 +24,7 @@ from toolkit.cluster.schedule import Placed
 from toolkit.cluster.schedule import schedule as send
 from toolkit.model.audit import AuditEntry
 from toolkit.model.crawls import Controls, DomainLimit, EntryId
+from toolkit.model.crons import CronView, Firing
 from toolkit.model.errors import CrawlctlError, NodesFailedError, NotFoundError, RefusedError
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import NodeName
@@ -185,6 +186,23 @@ class Acts:
         with self.audited("crawls requeue", crawl):
             plan = crawls.look(self.desk.shared.crawls, crawl).plan
             return self.desk.shared.crawls.requeue(plan.crawl, entries)
+
+    def pause_cron(self, name: str) -> CronView:
+        """Let a cron fire no more until it is resumed."""
+        with self.audited("cron pause", name):
+            return crons.pause(self.desk.shared, name, by=self.who, now=self.desk.store.now())
+
+    def resume_cron(self, name: str) -> CronView:
+        """Let a paused cron fire again, from its next due time on."""
+        with self.audited("cron resume", name):
+            return crons.resume(self.desk.shared, name, by=self.who, now=self.desk.store.now())
+
+    def run_cron(self, name: str) -> Firing | None:
+        """Fire a cron now; `None` when it waits for the end of the one before. A firing may be skipped: see its state."""
+        with self.audited("cron run", name) as entry:
+            firing = crons.run_now(self.desk.store, self.desk.shared, name, by=self.who)
+            entry.detail = None if firing is None else firing.reason or ", ".join(firing.jobs[:MAX_NAMED])
+            return firing
 
     @contextmanager
     def audited(
