@@ -198,7 +198,7 @@ class Acts:
             return crons.resume(self.desk.shared, name, by=self.who, now=self.desk.store.now())
 
     def run_cron(self, name: str) -> Firing | None:
-        """Fire a cron now; `None` when it waits for the end of the one before. A firing may be skipped: see its state."""
+        """Fire a cron now; `None`: it waits for the end of the one before. A firing may be skipped: see its state."""
         with self.audited("cron run", name) as entry:
             firing = crons.run_now(self.desk.store, self.desk.shared, name, by=self.who)
             entry.detail = None if firing is None else firing.reason or ", ".join(firing.jobs[:MAX_NAMED])
