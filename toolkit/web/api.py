@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from toolkit.web import api_acting, api_reading
 from toolkit.web.problems import PROBLEM_TYPE, TITLES
 from toolkit.web.shapes import Problem
-from toolkit.web.visitor import FORM_HEADER, Needs, anyone
+from toolkit.web.visitor import FORM_HEADER, anyone
 
 PATH = "/api/openapi.json"
 PROBLEM = "#/components/schemas/Problem"
@@ -66,13 +66,3 @@ def _made(app: FastAPI) -> dict[str, Any]:
             operation["responses"] |= failures
             operation["security"] = [{"token": []}, {"session": [], "form": []}]
     return schema
-
-
-def right_of(dependant: Any) -> str | None:
-    """Return the right that a route asks for, `anyone`, or `None`: it declares nothing."""
-    for each in dependant.dependencies:
-        if isinstance(each.call, Needs):
-            return each.call.role.value
-        if each.call is anyone:
-            return "anyone"
-    return None

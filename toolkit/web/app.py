@@ -13,6 +13,7 @@ from starlette.types import Scope
 
 from toolkit.web import api, numbers, problems, sign_in, users
 from toolkit.web.guarding import Guard
+from toolkit.web.rights import declared
 from toolkit.web.served import Served
 
 STATIC = Path(__file__).parent / "static"
@@ -41,6 +42,7 @@ def create_app(served: Served, *, has_pages: bool = True) -> FastAPI:
     if has_pages:
         app.include_router(import_module("toolkit.web.pages").router, include_in_schema=False)
     app.mount("/static", _Static(directory=STATIC), name="static")
+    declared(app)
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)
     app.add_middleware(Guard, names=served.names, on_bug=problems.answer_of_bug)
     return app

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import re
 import socket
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
@@ -34,6 +35,7 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
 _log = logging.getLogger("crawlctl.web")
+_HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?")
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -95,9 +97,7 @@ def host_name(host: str) -> str | None:
         name, _ = parts.hostname, parts.port
     except ValueError:
         return None
-    if not name or parts.path or parts.query or parts.fragment or parts.username is not None or not host.isascii():
-        return None
-    return _plain(name)
+    return _plain(name) if name and _HOST.fullmatch(host) else None
 
 
 def own_names() -> frozenset[str]:
