@@ -8,14 +8,14 @@ from datetime import timedelta
 
 import pytest
 import redis
-from support.queue_desk import SHORT_S, SOON_S, QueueDesk, a_report, an_ending
+from support.queue_desk import SHORT_S, SOON_S, QueueDesk, a_pending_job, a_report, an_ending
 from support.stores import SHOP, V1, V2, a_lock, a_release, a_rollout
 from support.waiting import wait_until
 
 from toolkit.model.errors import UsageError
 from toolkit.model.events import Change, Event, EventKind
 from toolkit.model.hosts import Secret
-from toolkit.model.jobs import JobState
+from toolkit.model.jobs import CRAWL_SETTING, JobState
 from toolkit.model.names import NodeName
 from toolkit.store.connect import RedisDoor
 from toolkit.store.interfaces_watch import Events
@@ -134,13 +134,14 @@ def test_a_turn_at_a_duty_is_one_node_s_until_it_is_over(desk: QueueDesk) -> Non
 
 def test_the_queue_tells_what_becomes_of_its_jobs(desk: QueueDesk, events: Events) -> None:
     report = desk.register(a_report())
-    desk.add("a", attempts=1)
+    desk.queue.add([replace(a_pending_job("a", attempts=1), settings={CRAWL_SETTING: "all books"})])
     desk.finish(desk.run(report), an_ending(JobState.FAILED))
 
     found = events.after("0-0")
 
     assert kinds(found) == ["job.started", "job.failed"]
     assert (found[0].subject, found[0].about["node"], found[0].about["attempt"]) == ("a", "node-1", "1")
+    assert {event.about["crawl"] for event in found} == {"all books"}
 
 
 def test_a_release_is_told_of_in_the_step_that_makes_it_active_and_once(desk: QueueDesk, events: Events) -> None:
