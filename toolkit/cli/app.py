@@ -46,6 +46,7 @@ def _register() -> None:
     from toolkit.cli import (
         cmd_alerts,
         cmd_crawls,
+        cmd_cron,
         cmd_deploy,
         cmd_docs,
         cmd_doctor,
@@ -55,6 +56,7 @@ def _register() -> None:
         cmd_jobs,
         cmd_lifecycle,
         cmd_local,
+        cmd_logs,
         cmd_metrics,
         cmd_nodes,
         cmd_provision,
@@ -63,12 +65,24 @@ def _register() -> None:
         cmd_schedule,
         cmd_security,
         cmd_status,
+        cmd_top,
         cmd_web,
     )
 
     jobs, cluster = (
-        (cmd_schedule, cmd_jobs),
-        (cmd_crawls, cmd_status, cmd_events, cmd_alerts, cmd_metrics, cmd_doctor, cmd_nodes, cmd_security, cmd_web),
+        (cmd_schedule, cmd_jobs, cmd_logs, cmd_cron),
+        (
+            cmd_crawls,
+            cmd_status,
+            cmd_top,
+            cmd_events,
+            cmd_alerts,
+            cmd_metrics,
+            cmd_doctor,
+            cmd_nodes,
+            cmd_security,
+            cmd_web,
+        ),
     )
     added = {
         module: module.add_to(app)

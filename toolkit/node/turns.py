@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from twisted.logger import Logger
 
-from toolkit.duties import expire, requeue, sample, watch
+from toolkit.duties import expire, judge, requeue, sample, watch
 from toolkit.node.alerting import Alerting
 from toolkit.node.firing import Firing
 from toolkit.node.membership import Membership, shared_of
@@ -67,6 +67,7 @@ def turns(member: Membership) -> tuple[Turn, ...]:
         Turn("expire", lambda pace: expire.interval_s(live_nodes=pace.live_nodes, chance=pace.chance), drop),
         Turn("sample", lambda pace: sample.interval_s(live_nodes=pace.live_nodes, chance=pace.chance), _sample),
         Turn("watch", _watch_in_s, look),
+        Turn("judge", lambda pace: judge.interval_s(live_nodes=pace.live_nodes, chance=pace.chance), _judge),
         Turn("tell", alerting.usual_s, alerting.take),
     )
 
@@ -81,6 +82,10 @@ def _watch_in_s(pace: Pace) -> float:
 
 def _sample(store: Store) -> None:
     sample.sample(shared_of(store))
+
+
+def _judge(store: Store) -> None:
+    judge.judge(store, shared_of(store))
 
 
 def _requeue(store: Store) -> None:

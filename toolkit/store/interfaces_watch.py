@@ -13,7 +13,7 @@ from typing import Protocol
 from toolkit.model.crons import Cron, CronView, Due, Firing, Proposal, TakenCrons
 from toolkit.model.events import Change, Event
 from toolkit.model.measures import Measures
-from toolkit.model.names import JobId
+from toolkit.model.names import JobId, LineName
 from toolkit.model.samples import ClusterSample, JobSample
 
 MAX_EVENTS = 100_000
@@ -124,7 +124,7 @@ class Samples(Protocol):
     def of_job(self, job_id: JobId) -> Sequence[JobSample]:
         """Return a job's samples, oldest first, at most some hundred: older ones lie farther apart.
 
-        The first is its start, and that of an ended one its last counts. One that was never begun has none.
+        At the start of its last attempt lies one of nothing, and the last of an ended job holds its final counts.
         """
 
     def of_jobs(self, job_ids: Collection[JobId]) -> Mapping[JobId, Sequence[JobSample]]:
@@ -160,3 +160,6 @@ class OwnMeasures(Protocol):
 
     def oldest_waiting_s(self) -> float | None:
         """Return the longest that a job has waited which is the next in its line; `None`: none waits."""
+
+    def waiting_s(self) -> Mapping[LineName, float]:
+        """Return for each line how long the job that is next in it has waited since it could be taken."""

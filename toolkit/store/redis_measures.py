@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from toolkit.model.measures import Measures
+from toolkit.model.names import LineName
 from toolkit.model.redis_health import RedisHealth
 from toolkit.store import redis_health
 from toolkit.store.connect import RedisDoor
@@ -64,19 +65,24 @@ class RedisMeasures:
 
     def oldest_waiting_s(self) -> float | None:
         """See `OwnMeasures.oldest_waiting_s`. Three round trips."""
+        return max(self.waiting_s().values(), default=None)
+
+    def waiting_s(self) -> Mapping[LineName, float]:
+        """See `OwnMeasures.waiting_s`. Three round trips."""
         keys = self._keys
         lines: Sequence[str] = sorted(self._door.ask("SMEMBERS", keys.lines))
         if not lines:
-            return None
+            return {}
         clock, *heads = self._door.ask_together(
             ("TIME",), *(("ZRANGE", keys.line_prefix + line, 0, 0) for line in lines)
         )
-        ids = [head[0] for head in heads if head]
-        if not ids:
-            return None
+        firsts = {line: head[0] for line, head in zip(lines, heads, strict=True) if head}
+        if not firsts:
+            return {}
         now_ms = int(clock[0]) * 1000 + int(clock[1]) // 1000
-        ready_ms = [json.loads(job).get("ready_ms", now_ms) for job in self._door.ask("HMGET", keys.jobs, *ids) if job]
-        return max((max(0, now_ms - each) / 1000 for each in ready_ms), default=None)
+        jobs = zip(firsts, self._door.ask("HMGET", keys.jobs, *firsts.values()), strict=True)
+        ready_ms = {line: json.loads(job).get("ready_ms", now_ms) for line, job in jobs if job}
+        return {LineName(line): max(0, now_ms - each) / 1000 for line, each in ready_ms.items()}
 
     def _health(self) -> RedisHealth:
         said = self._door.ask("INFO")

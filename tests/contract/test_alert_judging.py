@@ -1,0 +1,141 @@
+"""Thresholds fire once and are over once, whoever judges, on a real Redis; and the job is paused or cancelled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support.queue_desk import SOON_S, QueueDesk, a_report, an_ending
+from support.waiting import wait_until
+
+from toolkit.duties.judge import judge
+from toolkit.model.alerts import Action, Alerts, Rule, RuleKind
+from toolkit.model.events import EventKind
+from toolkit.model.jobs import JobState
+from toolkit.model.queue import Claimed, Ending, Progress
+
+ERRORS = Rule("errors", (), RuleKind.ERRORS, threshold=10, within_s=0.1, do=Action.PAUSE)
+IDLE = Rule("idle", (), RuleKind.PROGRESS, within_s=0.2, spider="b*", do=Action.CANCEL)
+FEW = Rule("few", (), RuleKind.ITEMS, threshold=0.5, of_last=3)
+WAITING = Rule("waiting", (), RuleKind.WAITING, within_s=0.1, spider="books")
+
+
+def rules(desk: QueueDesk, *wanted: Rule) -> None:
+    desk.shared.alerts.put(Alerts({}, {rule.name: rule for rule in wanted}), by="ann")
+
+
+def judged(desk: QueueDesk) -> int:
+    """Judge as the next node would, some seconds later."""
+    desk.redis.delete(desk.keys.duty("judge"))
+    return judge(desk.store, desk.shared)
+
+
+def told(desk: QueueDesk) -> list[tuple[str, str]]:
+    """Return what was told of alerts, oldest first."""
+    alerts = (EventKind.ALERT_FIRING, EventKind.ALERT_OVER)
+    return [(each.kind.value, each.subject) for each in desk.shared.events.after("0-0") if each.kind in alerts]
+
+
+def says(desk: QueueDesk, claim: Claimed, *, pages: int = 0, items: int = 0, errors: int = 0) -> None:
+    """Let a job's spider tell how far it is, and a node sample it."""
+    progress = Progress(state=JobState.RUNNING, pages=pages, items=items, errors=errors)
+    desk.beat(a_report(), claim, progress=progress)
+    turn = wait_until(lambda: desk.shared.samples.begin(every_s=0.02), deadline_s=SOON_S, what="a turn of sampling")
+    desk.shared.samples.sample_jobs(turn)
+
+
+@pytest.fixture
+def claim(desk: QueueDesk) -> Claimed:
+    desk.register(a_report())
+    desk.add("j1")
+    return desk.run(a_report())
+
+
+def test_too_many_errors_pause_the_job_and_are_told_once(desk: QueueDesk, claim: Claimed) -> None:
+    rules(desk, ERRORS)
+    says(desk, claim, errors=0)
+    assert judged(desk) == 0
+
+    def fires() -> bool:
+        says(desk, claim, errors=100)
+        return judged(desk) == 1
+
+    wait_until(fires, deadline_s=SOON_S, what="the rule to fire")
+    assert told(desk) == [("alert.firing", "errors j1")]
+    (event,) = (each for each in desk.shared.events.after("0-0") if each.kind is EventKind.ALERT_FIRING)
+    assert event.about["rule"] == "errors"
+    assert (event.about["spider"], event.about["node"], event.about["done"]) == ("books", "node-1", "pause")
+    assert "errors a minute, more than 10; it shall pause" in event.about["reason"]
+    assert desk.beat(a_report(), claim).wishes[claim.job.id].is_paused
+    assert judged(desk) == 0
+    # A rule that is gone leaves nothing behind.
+    rules(desk, IDLE)
+    judged(desk)
+    assert [name for name in desk.shared.events.states() if name.startswith("alert:")] == []
+
+
+def test_a_job_without_progress_is_cancelled_and_its_end_ends_the_alert(desk: QueueDesk, claim: Claimed) -> None:
+    rules(desk, IDLE)
+
+    def fires() -> bool:
+        says(desk, claim, pages=7)
+        return judged(desk) == 1
+
+    wait_until(fires, deadline_s=SOON_S, what="the rule to fire")
+    assert desk.job("j1").cancel_requested_at is not None
+    assert judged(desk) == 0
+    desk.finish(claim, an_ending(JobState.FAILED))
+    assert judged(desk) == 1
+    assert judged(desk) == 0
+    assert told(desk) == [("alert.firing", "idle j1"), ("alert.over", "idle j1")]
+
+
+def test_a_silent_rule_does_nothing_to_the_job(desk: QueueDesk, claim: Claimed) -> None:
+    rules(desk, IDLE)
+    desk.shared.alerts.silence("idle", for_s=3600, by="ann")
+
+    def fires() -> bool:
+        says(desk, claim, pages=7)
+        return judged(desk) == 1
+
+    wait_until(fires, deadline_s=SOON_S, what="the rule to fire")
+    assert desk.job("j1").cancel_requested_at is None
+
+
+def run(desk: QueueDesk, job_id: str, *, items: int) -> None:
+    desk.add(job_id)
+    progress = Progress(state=JobState.FINISHED, pages=1, items=items, finish_reason="finished")
+    desk.finish(desk.run(a_report()), Ending(JobState.FINISHED, "it finished", exit_code=0, progress=progress))
+
+
+def test_a_run_with_few_items_fires_until_one_is_as_usual(desk: QueueDesk) -> None:
+    desk.register(a_report())
+    rules(desk, FEW)
+    run(desk, "before the rule was judged at all", items=0)
+    judged(desk)
+    for number, items in enumerate((100, 110, 90, 60, 40, 30, 100)):
+        run(desk, f"run {number}", items=items)
+    assert judged(desk) == 2
+    assert told(desk) == [("alert.firing", "few shop/books"), ("alert.over", "few shop/books")]
+    (event, _) = (each for each in desk.shared.events.after("0-0") if each.kind.value.startswith("alert."))
+    assert event.about["job"] == "run 4"
+    assert event.about["reason"] == "40 items, of the last runs' 90 less than 50%"
+    assert judged(desk) == 0
+
+
+def test_a_job_that_nobody_takes_fires_until_it_is_taken(desk: QueueDesk) -> None:
+    desk.register(a_report())
+    rules(desk, WAITING, replace(WAITING, name="others", spider="prices"))
+    desk.add("j1")
+    wait_until(lambda: judged(desk) == 1, deadline_s=SOON_S, what="the rule to fire")
+    desk.run(a_report())
+    assert judged(desk) == 1
+    assert told(desk) == [("alert.firing", "waiting queue"), ("alert.over", "waiting queue")]
+
+
+def test_one_node_in_a_while_judges_and_none_where_there_are_no_alerts(desk: QueueDesk) -> None:
+    assert judge(desk.store, desk.shared) == 0
+    assert desk.redis.exists(desk.keys.duty("judge")) == 0
+    rules(desk, WAITING)
+    judge(desk.store, desk.shared)
+    assert desk.redis.exists(desk.keys.duty("judge")) == 1

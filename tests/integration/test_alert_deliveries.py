@@ -1,0 +1,131 @@
+"""Nodes tell sinks what happens: each once at a time, in order, and whoever dies."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.certificates import make_certificate
+from support.hook_server import HookServer
+from support.mail_server import MailServer
+from support.plugin_node import PluginNode, running_plugin_nodes, shared_of, shared_store
+from support.redis_server import RedisServer
+from support.waiting import wait_until
+
+from toolkit.cluster.alerts import try_sink
+from toolkit.model.alerts import Alerts, Rule, Sink, SinkKind
+from toolkit.model.events import Event, EventKind
+from toolkit.model.hosts import Secret
+from toolkit.store.interfaces import Shared
+
+SOON_S = 20.0
+KEY = Secret("a secret of sixteen")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("alerts")
+
+
+@pytest.fixture(scope="module")
+def nodes(redis_server: RedisServer, folder: Path) -> Iterator[list[PluginNode]]:
+    redis_server.flush()
+    code = f"import sys; open({str(folder / 'paged')!r}, 'ab').write(sys.stdin.buffer.read() + bytes([10]))"
+    (folder / "page.py").write_text(code)
+    own = {"alert_commands": f"page={sys.executable} -S {folder / 'page.py'}"}
+    with running_plugin_nodes(2, redis_url=redis_server.url, folder=folder, own=own) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def shared(nodes: list[PluginNode], redis_server: RedisServer, tmp_path: Path) -> Iterator[Shared]:
+    for node in nodes:
+        if not node.is_running:
+            node.start()
+    with shared_store(redis_server.url, tmp_path) as store:
+        yield shared_of(store)
+        shared_of(store).alerts.put(Alerts(), by="test")
+
+
+def told(shared: Shared, *subjects: str) -> None:
+    for subject in subjects:
+        shared.events.note(Event(EventKind.JOB_FAILED, subject, {"project": "shop", "spider": "books"}))
+
+
+def every_failure(*sinks: Sink) -> Alerts:
+    rule = Rule("failures", tuple(sink.name for sink in sinks), events=("job.failed",))
+    return Alerts({sink.name: sink for sink in sinks}, {"failures": rule})
+
+
+def test_every_kind_of_sink_is_told_and_one_that_is_away_blocks_no_other(
+    shared: Shared, folder: Path, tmp_path: Path
+) -> None:
+    certificate = make_certificate(tmp_path)
+    authority = certificate[0].read_text()
+    with (
+        HookServer(certificate=certificate, answers=[500, 503]) as hook,
+        HookServer() as slack,
+        MailServer(login=("crawl", "hunter2"), certificate=certificate) as mail,
+    ):
+        alerts = every_failure(
+            Sink("hook", SinkKind.WEBHOOK, url=Secret(hook.url), secret=KEY, ca=authority),
+            Sink("team", SinkKind.SLACK, url=Secret(slack.url)),
+            Sink(
+                *("mail", SinkKind.EMAIL),
+                server="127.0.0.1",
+                port=mail.port,
+                username="crawl",
+                password=Secret("hunter2"),
+                sender="crawl@example.com",
+                recipients=("ann@example.com",),
+                ca=authority,
+            ),
+            Sink("pager", SinkKind.COMMAND, program="page"),
+            Sink("away", SinkKind.WEBHOOK, url=Secret("http://127.0.0.1:9/x")),
+            Sink("nobody", SinkKind.COMMAND, program="what no node permits"),
+        )
+        shared.alerts.put(alerts, by="ann")
+        told(shared, "j1", "j2")
+        wait_until(lambda: len(hook.taken) == 2 and len(slack.posted) == 2, deadline_s=SOON_S, what="both hooks")
+        wait_until(lambda: len(mail.mails) == 2, deadline_s=SOON_S, what="the mails")
+        wait_until(
+            lambda: (folder / "paged").exists() and len((folder / "paged").read_bytes().splitlines()) == 2,
+            deadline_s=SOON_S,
+            what="the program",
+        )
+        # What failed was tried again under the same key, and nothing went before it.
+        assert [each.status for each in hook.posted] == [500, 503, 204, 204]
+        assert len({each.key for each in hook.posted[:3]}) == 1
+        assert [each.subjects for each in hook.taken] == [["j1"], ["j2"]]
+        assert [json.loads(line)["events"][0]["subject"] for line in (folder / "paged").read_bytes().splitlines()] == [
+            *("j1", "j2")
+        ]
+        states = shared.alerts.states(list(alerts.sinks))
+        assert states["away"].tries > 0
+        assert states["away"].error is not None
+        assert states["nobody"].by is None
+        assert try_sink(shared, "hook", by="ann", timeout_s=SOON_S) < SOON_S
+
+
+def test_a_message_is_never_twice_under_way_and_none_is_lost_when_its_teller_is_killed(
+    shared: Shared, nodes: list[PluginNode]
+) -> None:
+    subjects = [f"j{number}" for number in range(1, 13)]
+    with HookServer(takes_s=0.2) as hook:
+        alerts = every_failure(Sink("hook", SinkKind.WEBHOOK, url=Secret(hook.url), timeout_s=1.0))
+        shared.alerts.put(alerts, by="ann")
+        told(shared, *subjects)
+        wait_until(lambda: len(hook.posted) >= 3, deadline_s=SOON_S, what="the first messages")
+        teller = next(node for node in nodes if node.name == shared.alerts.states(["hook"])["hook"].by)
+        teller.kill()
+        wait_until(lambda: hook.taken[-1].subjects == subjects[-1:], deadline_s=SOON_S, what="the last message")
+        assert shared.alerts.states(["hook"])["hook"].by not in {None, teller.name}
+        # What was under way when its teller died may come once more, in its place.
+        once = list(dict.fromkeys(each.subjects[0] for each in hook.posted))
+        assert once == subjects
+        assert len(hook.posted) <= len(subjects) + 1
+        assert set(hook.most_at_once.values()) == {1}
+        assert shared.alerts.failed() == ()
