@@ -1,9 +1,8 @@
-"""The commands about jobs wherever they are: jobs list, jobs show, cancel, logs, items."""
+"""The commands about jobs wherever they are: jobs list, jobs show, cancel, items."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -66,7 +65,6 @@ def add_to(app: typer.Typer) -> None:
         panel=JOBS,
         audit="cancel",
     )(cancel)
-    command(app, "crawlctl logs 3f2a91c -n 50", "crawlctl logs 3f2a91c -f", panel=JOBS)(logs)
 
 
 def add_items_to(items: typer.Typer) -> None:
@@ -189,36 +187,12 @@ def cancel(
     _end_by_failures(session, [each.error for each in done if each.error])
 
 
-def logs(
-    session: Session,
-    job: JobArgument,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
-    lines: Annotated[
-        int | None, typer.Option("--lines", "-n", min=0, help="Only the last N lines; with -f, 10 unless given.")
-    ] = None,
-) -> None:
-    """Print a job's log."""
-    from toolkit.cluster.files import follow_log, read_log
-
-    nodes = session.nodes()
-    found = _found(session, nodes, job)
-    if follow and found.is_queued and found.state is JobState.PENDING:
-        found = _taken(session, found)
-    node = _files_of(session, nodes, found)
-    parts = (
-        follow_log(node, found, last_lines=10 if lines is None else lines)
-        if follow
-        else read_log(node, found, last_lines=lines)
-    )
-    session.printer.stream(parts, field="line")
-
-
 def items_of(session: Session, job: JobArgument) -> None:
     """Print the items of a job, one JSON object a line, as its node keeps them; `crawlctl items ID` does the same."""
     from toolkit.cluster.files import read_items
 
     nodes = session.nodes()
-    found = _found(session, nodes, job)
+    found = found_job(session, nodes, job)
     session.printer.stream(read_items(_files_of(session, nodes, found), found))
 
 
@@ -261,10 +235,10 @@ def _alive(session: Session, nodes: Nodes, chosen: JobFilter, *, is_whole: bool)
 
 
 def _named(session: Session, nodes: Nodes, prefixes: Sequence[str]) -> list[Job]:
-    return list({job.id: job for job in (_found(session, nodes, prefix) for prefix in prefixes)}.values())
+    return list({job.id: job for job in (found_job(session, nodes, prefix) for prefix in prefixes)}.values())
 
 
-def _found(session: Session, nodes: Nodes, prefix: str) -> Job:
+def found_job(session: Session, nodes: Nodes, prefix: str) -> Job:
     """Return the job that is meant; where the store is away, what is missing is said and the rest goes on."""
     from toolkit.cluster.everywhere import find_everywhere
 
@@ -272,14 +246,6 @@ def _found(session: Session, nodes: Nodes, prefix: str) -> Job:
     if found.note is not None:
         session.printer.say(found.note.message, style="yellow")
     return found.job
-
-
-def _taken(session: Session, job: Job) -> Job:
-    """Return a job of the queue once it waits no longer."""
-    from toolkit.cli.queued import look_until
-
-    session.printer.say(f"{job.id} is pending; its log follows when a node has taken it (crawlctl why {job.id})")
-    return look_until(session, job, lambda job: job.state is not JobState.PENDING, within_s=inf)
 
 
 def _files_of(session: Session, nodes: Nodes, job: Job) -> NodeFiles:

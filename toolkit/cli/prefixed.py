@@ -1,4 +1,4 @@
-"""Lines of many hosts on one terminal: each with its host's name before it, in a colour of its own, as they come."""
+"""Lines of many on one terminal: each with its host's or job's name before it, in a colour of its own, as they come."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from toolkit.views.harmless import visible
 
 _COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "bright_cyan", "bright_yellow", "bright_green")
 
+MAX_KNOWN = 10_000
+"""So many prefixes at most are remembered; jobs come and go while logs are followed."""
+
 
 class PrefixedLines:
-    """Prints `name | line`, from any thread; for programs nothing, since they get a result of their own."""
+    """Prints `name | line`, from any thread; for programs nothing, since they get a result of their own.
 
-    def __init__(self, printer: Printer, names: Sequence[str]) -> None:
+    The names that are known beforehand are as wide as the widest of them; others may join at any time.
+    """
+
+    def __init__(self, printer: Printer, names: Sequence[str] = ()) -> None:
         self._printer = printer
         self._lock = threading.Lock()
-        width = max(map(len, names), default=0)
-        self._prefixes = {
-            is_error: {name: self._prefix(name, width, at, is_error=is_error) for at, name in enumerate(names)}
-            for is_error in (False, True)
-        }
+        self._width = max(map(len, names), default=0)
+        self._numbers = {name: number for number, name in enumerate(names)}
+        self._prefixes: dict[tuple[str, bool], str] = {}
 
     def print(self, name: str, line: str, is_error: bool = False) -> None:
         """Print one line; those of a host's stderr go to stderr."""
@@ -32,15 +36,27 @@ class PrefixedLines:
         stream: TextIO = sys.stderr if is_error else sys.stdout
         with self._lock:
             self._printer.has_shown = True
-            stream.write(f"{self._prefixes[is_error][name]} {visible(line.expandtabs())}\n")
+            stream.write(f"{self._prefix(name, is_error=is_error)} {visible(line.expandtabs())}\n")
             stream.flush()
 
-    def _prefix(self, name: str, width: int, at: int, *, is_error: bool) -> str:
+    def _prefix(self, name: str, *, is_error: bool) -> str:
+        known = self._prefixes.get((name, is_error))
+        if known is not None:
+            return known
+        if len(self._prefixes) >= MAX_KNOWN:
+            self._prefixes.clear()
+        number = self._numbers.setdefault(name, len(self._numbers))
+        self._width = max(self._width, len(name))
+        made = self._prefixes[name, is_error] = self._made(name, number, is_error=is_error)
+        return made
+
+    def _made(self, name: str, number: int, *, is_error: bool) -> str:
         from rich.text import Text
 
         console = self._printer.err if is_error else self._printer.out
+        text = f"{visible(name):{self._width}} |"
         if not console.is_terminal:
-            return f"{name:{width}} |"
+            return text
         with console.capture() as captured:
-            console.print(Text(f"{name:{width}} |", style=_COLOURS[at % len(_COLOURS)]), end="")
+            console.print(Text(text, style=_COLOURS[number % len(_COLOURS)]), end="")
         return captured.get()

@@ -98,6 +98,11 @@ class Printer:
             sys.stdout.buffer.write(part)
             sys.stdout.buffer.flush()
 
+    def line(self, text: str) -> None:
+        """Print one line of what came from outside; its control characters are shown, and do nothing."""
+        self.has_shown = True
+        self._write(visible(text.expandtabs()))
+
     def say(self, text: str, *, style: str | None = None) -> None:
         """Talk to the operator, on stderr."""
         self.err.print(visible(text), style=style, markup=False, highlight=False, soft_wrap=True)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Self, TypeVar
 
 from toolkit.cluster import files
@@ -25,6 +26,9 @@ AWAY_S = 10.0
 
 WAY_S = 60.0
 """How long the way to a node is remembered; then it is looked for anew."""
+
+PATIENCE_S = 6.0
+"""How long a node may take that is asked through the store; a woken one answers at once."""
 
 FOLLOW_PAUSE_S = 0.5
 
@@ -77,7 +81,7 @@ class JobLogs:
     """The logs of a cluster's jobs. Any thread may call; ways to nodes are remembered.
 
     `place` is where logs lie that were shipped elsewhere than to Redis; `say` hears once of each node whose log comes
-    by another way than HTTP.
+    by another way than HTTP. `offsets` is what readers found out of the nodes' time zones.
     """
 
     def __init__(
@@ -92,6 +96,7 @@ class JobLogs:
         self._open_store = open_store
         self._place = place
         self._say = say
+        self.offsets: dict[NodeName, timedelta] = {}
         self._said: set[str] = set()
         self._ways: dict[NodeName, tuple[float, NodeFiles]] = {}
         self._away: dict[NodeName, tuple[float, CrawlctlError]] = {}
@@ -206,7 +211,7 @@ class JobLogs:
             raise failed[1]
         if known is not None and now < known[0]:
             return known[1]
-        found = reach(self._nodes, name, self._open_store, say=self.tell)
+        found = reach(self._nodes, name, self._open_store, say=self.tell, patience_s=PATIENCE_S)
         with self._lock:
             self._ways[name] = (now + WAY_S, found)
         return found

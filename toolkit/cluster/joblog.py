@@ -71,7 +71,7 @@ def read_log(text: str, *, written_at: str | None = None) -> LogFacts:
         errors=counts.get("log_count/ERROR", 0) if closed and dumps else None,
         started_at=times.get("start_time"),
         ended_at=times.get("finish_time"),
-        utc_offset=_offset(text, written_at),
+        utc_offset=utc_offset(text, written_at),
     )
 
 
@@ -95,8 +95,11 @@ def _utc(fields: str) -> datetime | None:
         return None
 
 
-def _offset(text: str, written_at: str | None) -> timedelta | None:
-    """Compare the last line's local time with the moment of its writing; zones differ by quarters of an hour."""
+def utc_offset(text: str, written_at: str | None) -> timedelta | None:
+    """Return how far the node's clock is ahead of UTC, `None` when that is not told.
+
+    The last line's local time is compared with the moment of its writing; zones differ by quarters of an hour.
+    """
     stamps = _STAMP.findall(text)
     if not stamps or written_at is None:
         return None

@@ -1,6 +1,7 @@
 """One job's log as a stream of entries: from where a reader wants it, on to the end of what is there, and what follows.
 
-A stream is worked on by one thread at a time; a second one finds nothing to do. It holds one piece of its log, whose size its maker bounds.
+A stream is worked on by one thread at a time; a second one finds nothing to do. It holds one piece of its log, whose
+size its maker bounds.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from toolkit.cluster import joblog
 from toolkit.cluster.files import left_out_line, log_tail
@@ -54,6 +55,7 @@ class JobStream:
         self._first = b""
         self._kept: deque[JobEntry] | None = None
         self._end: LogCursor | None = None
+        self._offset_of: NodeName | None = None
         self._lock = threading.Lock()
 
     def learn(self, job: Job) -> None:
@@ -133,7 +135,6 @@ class JobStream:
         try:
             for _ in range(PIECES_A_POLL):
                 if self._cursor is None and job.node is not None:
-                    self._note_offset(self._logs.part(job, most=LOOK_BYTES))
                     self._cursor = LogCursor(job.node, 0)
                 piece = self._logs.part(job, after=self._cursor, most=self._piece_bytes)
                 entries += self._wanted(self._read(piece))
@@ -158,8 +159,7 @@ class JobStream:
             self._reader.begin_anew()
         if piece.left_out:
             entries += self._reader.feed(left_out_line(piece.left_out))
-        if self._cursor is None or self._cursor.node != piece.cursor.node:
-            self._note_offset(piece)
+        self._know_offset(piece)
         self._cursor = piece.cursor
         return entries + self._reader.feed(piece.content)
 
@@ -171,9 +171,23 @@ class JobStream:
 
     def _note_offset(self, piece: LogPiece) -> None:
         """Learn how far the node's clock is from UTC, of a piece that reaches the log's end."""
-        facts = joblog.read_log(piece.content.decode("utf-8", "replace"), written_at=piece.written_at)
-        if facts.utc_offset is not None:
-            self._reader.offset = facts.utc_offset
+        found = joblog.utc_offset(piece.content.decode("utf-8", "replace"), piece.written_at)
+        if found is not None:
+            self._reader.offset = self._logs.offsets[piece.cursor.node] = found
+        self._offset_of = piece.cursor.node if found is not None else self._offset_of
+
+    def _know_offset(self, piece: LogPiece) -> None:
+        """Have the offset of the node that a piece is of before the first of its lines is read."""
+        node = piece.cursor.node
+        if piece.written_at is not None:
+            self._note_offset(piece)
+        if self._offset_of == node or not piece.content:
+            return
+        if piece.written_at is None:
+            self._note_offset(self._logs.part(self.job, most=LOOK_BYTES))
+        if self._offset_of != node:
+            # Nothing is told by this log yet; another of the same node may have told it.
+            self._reader.offset = self._logs.offsets.get(node, timedelta())
 
     def _begin(self, end: LogPiece) -> tuple[LogCursor, bytes]:
         """Return where to read on from, and what was read before that already."""

@@ -42,20 +42,30 @@ class ShippedFiles:
         end = "" if self._log.is_complete else f", up to {self._log.written_at:%Y-%m-%d %H:%M:%S} UTC"
         return f"{where}, shipped by {self._log.node}{end}"
 
-    def log(self, *, begin: int = 0, most: int = MAX_EXCERPT_BYTES) -> Excerpt | None:
-        """Return at most `most` bytes from `begin` on, or from where it goes on behind what was not kept."""
+    def log(self, *, begin: int = 0, most: int = MAX_EXCERPT_BYTES) -> Excerpt:
+        """Return at most `most` bytes from `begin` on, or from where it goes on behind what was not kept.
+
+        Raises:
+            NotFoundError: it does not lie any more where it was brought.
+
+        """
         self._look_again(begin)
         part = part_at(self._log.parts, begin)
         if part is None:
             return self._excerpt(b"", begin)
         content = self._content(part)
         if content is None:
-            return None
+            raise self._gone()
         skipped = max(0, begin - part.begin)
         return self._excerpt(content[skipped : skipped + most], part.begin + skipped)
 
-    def log_end(self, *, most: int) -> Excerpt | None:
-        """Return the last bytes, of what was kept without a gap."""
+    def log_end(self, *, most: int) -> Excerpt:
+        """Return the last bytes, of what was kept without a gap.
+
+        Raises:
+            NotFoundError: as in `log`.
+
+        """
         self._look_again(self._log.size_bytes)
         kept, begin = b"", self._log.size_bytes
         for part in reversed(self._log.parts):
@@ -63,10 +73,17 @@ class ShippedFiles:
                 break
             content = self._content(part)
             if content is None:
-                break
+                raise self._gone()
             kept, begin = content + kept, part.begin
         kept = kept[-most:] if most else b""
         return self._excerpt(kept, self._log.size_bytes - len(kept))
+
+    def _gone(self) -> NotFoundError:
+        where = "Redis" if self._log.place == IN_REDIS else self._log.place
+        return NotFoundError(
+            f"the log of {self._job.id} was shipped to {where} by {self._log.node}, and is not there any more",
+            hint="it is kept for ship_logs_days, or as long as the bucket's own rules say",
+        )
 
     def _excerpt(self, content: bytes, begin: int) -> Excerpt:
         written = format_datetime(self._log.written_at, usegmt=True)

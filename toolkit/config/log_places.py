@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import configparser
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from toolkit.config.shipping_options import FOLDER, S3
 from toolkit.model.errors import ConfigurationError
 from toolkit.model.hosts import Secret
 from toolkit.model.shipped import LogName
@@ -67,6 +68,29 @@ class LogAddress:
         if self.keys_file is not None:
             options |= {name: key.reveal() for name, key in read_keys(self.keys_file).items()}
         return options
+
+
+def address_for_reading(
+    shared: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]], *, folder: Path
+) -> LogAddress | None:
+    """Return where an operator reads what nodes shipped elsewhere than to Redis; `None` where nothing says it.
+
+    `shared` are an inventory's own options, `nodes` the options of its nodes, the first of which that ships serves
+    where the inventory is silent. Paths begin at `folder`.
+    """
+    node = next((each for each in nodes if each.get("ship_logs") in {FOLDER, S3}), {})
+    text = shared.get("shipped_logs") or node.get("ship_logs_url") or node.get("ship_logs_folder")
+    if not text:
+        return None
+    keys = shared.get("shipped_logs_keys")
+    endpoint = shared.get("shipped_logs_endpoint") or node.get("ship_logs_endpoint")
+    is_s3 = str(text).startswith(S3_SCHEME)
+    return LogAddress(
+        str(text).rstrip("/") if is_s3 else str(folder / Path(str(text)).expanduser()),
+        endpoint=str(endpoint).rstrip("/") if endpoint else None,
+        region=str(shared.get("shipped_logs_region") or node.get("ship_logs_region") or "us-east-1"),
+        keys_file=folder / Path(str(keys)).expanduser() if keys else None,
+    )
 
 
 def read_keys(path: Path) -> Mapping[str, Secret]:

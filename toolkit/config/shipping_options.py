@@ -1,4 +1,4 @@
-"""The options of a node about shipping its jobs' logs elsewhere: a part of the one table in `options.py`."""
+"""The options of nodes about shipping their jobs' logs, and of an inventory about reading them; in the one table."""
 
 from __future__ import annotations
 
@@ -96,5 +96,44 @@ SHIPPING_OPTIONS: tuple[Option, ...] = (
         minimum=0,
         maximum=3650,
         is_above_minimum=True,
+    ),
+)
+
+SHIPPED_LOGS_OPTIONS: tuple[Option, ...] = (
+    Option(
+        "shipped_logs",
+        Scope.INVENTORY,
+        Form.TEXT,
+        "Where nodes ship logs to, as this machine reaches it, if that is not Redis: a folder, or s3://bucket/prefix.",
+        default_words="what node.ship_logs_folder or node.ship_logs_url of a host says",
+        pattern=_PATH,
+        shape="a path, from the inventory's folder on, or an s3:// address",
+    ),
+    Option(
+        "shipped_logs_endpoint",
+        Scope.INVENTORY,
+        Form.TEXT,
+        "Where the server of that bucket listens, if it is not Amazon's.",
+        default_words="node.ship_logs_endpoint of a host, or Amazon's",
+        pattern=HTTP_URL,
+        shape=HTTP_SHAPE,
+    ),
+    Option(
+        "shipped_logs_region",
+        Scope.INVENTORY,
+        Form.TEXT,
+        "The bucket's region.",
+        default_words="node.ship_logs_region of a host, or us-east-1",
+        pattern=REGION,
+        shape="a region's name, as eu-central-1",
+    ),
+    Option(
+        "shipped_logs_keys",
+        Scope.INVENTORY,
+        Form.TEXT,
+        "A file with keys that may read the bucket, readable by its owner only, in the form of ~/.aws/credentials.",
+        default_words="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment, or the machine's own role",
+        pattern=_PATH,
+        shape="a path, from the inventory's folder on",
     ),
 )
