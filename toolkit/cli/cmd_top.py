@@ -33,11 +33,14 @@ def top(
         raise UsageError("crawlctl top needs a terminal to draw on, and somebody at it", hint=hint)
     from toolkit.cluster.acts import Acts
     from toolkit.cluster.desk import Desk
+    from toolkit.cluster.job_log import JobLogs
     from toolkit.rollout.lock import operator
     from toolkit.top.app import Top
     from toolkit.top.watcher import Watcher
 
     desk = Desk(session.nodes(on), lambda: session.store, is_whole=on is None)
-    ended = Top(Watcher(desk), Acts(desk, who=operator()), name=session.inventory.cluster, every_s=every_s).run()
+    logs = JobLogs(desk.nodes, desk.open_store, place=session.inventory.shipped_logs)
+    acts = Acts(desk, who=operator())
+    ended = Top(Watcher(desk), acts, name=session.inventory.cluster, every_s=every_s, logs=logs).run()
     if ended is not None:
         raise ended

@@ -16,6 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from toolkit.cluster.acts import Acts
+from toolkit.cluster.job_log import JobLogs
 from toolkit.model.errors import CrawlctlError
 from toolkit.model.jobs import Job
 from toolkit.model.names import JobId
@@ -55,8 +56,11 @@ class Top(App[Exception]):
         *(Binding(key.name or key.key, key.action, show=False) for key in keys.KEYS if key.is_everywhere),
     ]
 
-    def __init__(self, looker: Looker, acts: Acts, *, name: str, every_s: float = 2.0) -> None:
+    def __init__(
+        self, looker: Looker, acts: Acts, *, name: str, every_s: float = 2.0, logs: JobLogs | None = None
+    ) -> None:
         super().__init__(ansi_color=True)
+        self._logs = logs or JobLogs(acts.desk.nodes, acts.desk.open_store)
         self.seen: Seen | None = None
         self.done: list[tuple[str, Sequence[Told]]] = []
         self._acts = acts
@@ -90,7 +94,7 @@ class Top(App[Exception]):
         if self._looking_since_s is not None:
             waited_s = time.monotonic() - self._looking_since_s
             if waited_s > max(PATIENCE_S, 2 * self._every_s):
-                self._main.tell_trouble(f"{self._as_of()}no answer for {waited_s:.0f} s")
+                self._main.tell_trouble(f"the cluster has not answered for {waited_s:.0f} s")
             return
         self._looking_since_s = time.monotonic()
         screen = self.screen
@@ -109,12 +113,13 @@ class Top(App[Exception]):
     def _is_away(self, error: CrawlctlError) -> None:
         """Keep what was seen, say of when it is, and try again at the next tick."""
         self._looking_since_s = None
-        self._main.tell_trouble(f"{self._as_of()}{error.message}")
+        self._main.tell_trouble(error.message)
         if isinstance(self.screen, JobScreen):
             self.say(error.message, "bold red")
 
-    def _as_of(self) -> str:
-        return "" if self.seen is None else f"AS OF {self.seen.at:%H:%M:%S}: "
+    def on_cluster_screen_tab_shown(self) -> None:
+        """Look at once for what this tab shows."""
+        self.look()
 
     # --- opening
 
@@ -122,7 +127,7 @@ class Top(App[Exception]):
         """Open what is under the cursor: a job on a screen of its own, all else as a page."""
         row = event.table.current
         if (job := job_meant(row, self.seen)) is not None and self.seen is not None:
-            self.push_screen(JobScreen(job, self._acts.desk, seen=self.seen))
+            self.push_screen(JobScreen(job, self._acts.desk, self._logs, seen=self.seen))
         elif (page := page_of(row, self.seen, self._acts.desk)) is not None:
             self.push_screen(page)
 

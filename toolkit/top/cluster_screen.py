@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher, Input
 
@@ -38,6 +39,9 @@ class ClusterScreen(Screen[None]):
         Binding("s", "sort(1)", show=False),
         Binding("S", "turn", show=False),
     ]
+
+    class TabShown(Message):
+        """Another tab is looked at, which may need what was not read for the one before."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -109,6 +113,7 @@ class ClusterScreen(Screen[None]):
         self.query_one("#filter").display = False
         self.table.focus()
         self._draw()
+        self.post_message(self.TabShown())
 
     # --- keys
 
@@ -190,8 +195,8 @@ class ClusterScreen(Screen[None]):
     def _draw_bars(self) -> None:
         width, seen = self.size.width, self._seen
         lines = [title_line(self._cluster, seen, self._trouble, width=width)]
-        if seen is not None:
-            lines += [totals_line(seen), speed_line(seen.history, width=width), attention_line(seen, width=width)]
+        lines += [(), ()] if seen is None else [totals_line(seen), speed_line(seen.history, width=width)]
+        lines.append(attention_line(seen, self._trouble, width=width))
         self.query_one("#header", Bar).show(*lines)
         self.query_one("#tabs", Bar).show(tabs_line(self._totals(), self.tab.name, self._position(), width=width))
         self.query_one("#footer", Bar).show(footer_line(keys.footer(self.tab.name, width)))
@@ -213,4 +218,6 @@ class ClusterScreen(Screen[None]):
 
 
 def _empty(tab: Tab[Any], seen: Seen) -> str:
+    if tab is CRAWLS and seen.crawls is None:
+        return "looking …"
     return tab.empty if seen.has_queue or not tab.empty_without_queue else tab.empty_without_queue

@@ -55,13 +55,13 @@ def fitting(columns: Sequence[Column[Row]], width: int) -> list[tuple[Column[Row
     shown = list(columns)
     while _least(shown) > width and any(column.spare for column in shown):
         shown.remove(max(shown, key=lambda column: column.spare))
-    left = max(0, width - _least(shown))
-    found = []
-    for column in shown:
-        more = min(left, max(0, column.most - column.width))
-        left -= more
-        found.append((column, column.width + more))
-    return found
+    widths = [column.width for column in shown]
+    left = width - _least(shown)
+    while left > 0 and (growing := [at for at, column in enumerate(shown) if widths[at] < column.most]):
+        for at in growing[:left]:
+            widths[at] += 1
+        left -= len(growing)
+    return list(zip(shown, widths, strict=True))
 
 
 def in_order(rows: Iterable[Row], columns: Sequence[Column[Row]], sorting: Sorting) -> list[Row]:

@@ -63,7 +63,8 @@ def title_line(name: str, seen: Seen | None, trouble: str | None, *, width: int)
     """Say which cluster this is, whether it is heard, and when it was last. Pure."""
     left = Cell(f" crawlctl top  {plain(name)}", "bold")
     if trouble is not None:
-        told, style = f"{plain(trouble)} ", "bold reverse red"
+        told = "nothing is known yet " if seen is None else f"AS OF {_clock(seen.at)}, waiting for an answer "
+        style = "bold reverse red"
     elif seen is None:
         told, style = "looking … ", "dim"
     else:
@@ -121,8 +122,12 @@ def speed_line(history: Sequence[Rates], *, width: int) -> BarLine:
     return tuple(cells)
 
 
-def attention_line(seen: Seen, *, width: int) -> BarLine:
-    """Say the first thing that needs attention, and how many more there are. Pure."""
+def attention_line(seen: Seen | None, trouble: str | None, *, width: int) -> BarLine:
+    """Say why what is shown is old, or else the first thing that needs attention, and how many more there are. Pure."""
+    if trouble is not None:
+        return (Cell(sized(f" {plain(trouble)}", width), "bold red"),)
+    if seen is None:
+        return ()
     if not seen.attention:
         return (Cell(" nothing needs attention", "dim"),)
     first, more = seen.attention[0], len(seen.attention) - 1

@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from toolkit.cluster.desk import Desk
+from toolkit.cluster.job_log import JobLogs
 from toolkit.cluster.rates import Rates
 from toolkit.model.errors import CrawlctlError
 from toolkit.model.jobs import Job, JobState
@@ -21,7 +22,7 @@ from toolkit.top.background import in_thread
 from toolkit.top.columns import Cell, plain, sized
 from toolkit.top.header import Bar, BarLine, footer_line
 from toolkit.top.lines import LinesView
-from toolkit.top.log_tail import LogTail
+from toolkit.top.log_tail import LogNews, LogTail
 from toolkit.top.seen import Seen
 from toolkit.top.sparklines import count_text, rate_text, sparkline
 from toolkit.views.jobs import STYLES, duration_text, reason_text
@@ -41,14 +42,14 @@ class JobScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,left", "leave", show=False)]
 
-    def __init__(self, job: Job, desk: Desk, *, seen: Seen) -> None:
+    def __init__(self, job: Job, desk: Desk, logs: JobLogs, *, seen: Seen) -> None:
         super().__init__()
         self.job = job
         self._desk = desk
         self._now = seen.at
         self._rates: Rates | None = seen.board.rates.get(job.id)
         self._past: deque[Rates] = deque(maxlen=MAX_POINTS)
-        self._tail = LogTail(desk)
+        self._tail = LogTail(logs)
         self._is_reading = False
         self._log_note = ""
 
@@ -104,12 +105,12 @@ class JobScreen(Screen[None]):
         job = self.job
         in_thread(self.app, lambda: self._tail.more(job), then=self._take_log, failed=self._log_failed)
 
-    def _take_log(self, lines: Sequence[str]) -> None:
+    def _take_log(self, news: LogNews) -> None:
         self._is_reading = False
         if not self.is_mounted:
             return
-        self.query_one(LinesView).add(lines)
-        self._log_note = "waits for a node" if self.job.state is JobState.PENDING else ""
+        self.query_one(LinesView).add(news.lines)
+        self._log_note = news.source
         self._draw()
 
     def _log_failed(self, error: CrawlctlError) -> None:

@@ -1,53 +1,50 @@
-"""The log of one job, read on from where it was read to."""
+"""The log of one job, read on from where it was read to, wherever it lies by then."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from toolkit.cluster.desk import Desk
-from toolkit.cluster.reaching import NodeFiles
+from toolkit.cluster.job_log import JobLogs, LogCursor
 from toolkit.model.jobs import Job, JobState
-from toolkit.model.names import NodeName
 
-TAIL_BYTES = 65_536
+
+@dataclass(frozen=True, slots=True)
+class LogNews:
+    """Lines that were not read before, and from where they come."""
+
+    lines: Sequence[str] = ()
+    source: str = ""
 
 
 class LogTail:
     """Reads one job's log: its end first, then what is appended. Not for two threads at a time."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._files: NodeFiles | None = None
-        self._owner: tuple[NodeName | None, int | None] | None = None
-        self._position = 0
+    def __init__(self, logs: JobLogs) -> None:
+        self._logs = logs
+        self._cursor: LogCursor | None = None
         self._rest = b""
         self.is_over = False
 
-    def more(self, job: Job) -> Sequence[str]:
-        """Return the lines that were not read yet; of another attempt all that its log has.
+    def more(self, job: Job) -> LogNews:
+        """Return what was not read yet; a line whose end is not there yet comes with the next call.
 
         Raises:
             CrawlctlError: the log cannot be read; the next call tries again.
 
         """
         if job.state is JobState.PENDING:
-            return ()
-        if self._owner != (job.node, job.attempt) or self._files is None:
-            self._files = self._desk.files_of(job)
-            self._owner, self._position, self._rest = (job.node, job.attempt), -1, b""
-        if self._position < 0:
-            excerpt = self._files.log_end(job, most=TAIL_BYTES)
-        else:
-            excerpt = self._files.log(job, begin=self._position)
-        if excerpt is None:
-            return ()
-        is_cut = self._position < 0 and excerpt.begins_at > 0
-        self._position = excerpt.begins_at + len(excerpt.content)
-        self.is_over = job.state.is_final and not excerpt.content
-        content = self._rest + excerpt.content
-        if is_cut:
-            content = content.partition(b"\n")[2]
-        *whole, self._rest = content.split(b"\n")
+            return LogNews(source="it waits for a node")
+        piece = self._logs.part(job, after=self._cursor)
+        told: list[str] = []
+        if piece.has_moved:
+            told.append(f"··· from here on: {piece.source} ···")
+            self._rest = b""
+        if piece.left_out:
+            told.append(f"··· {piece.left_out:,} bytes are not there any more ···")
+        self._cursor, self.is_over = piece.cursor, piece.is_over
+        *whole, self._rest = (self._rest + piece.content).split(b"\n")
         if self.is_over and self._rest:
             whole, self._rest = [*whole, self._rest], b""
-        return [line.decode("utf-8", "replace").removesuffix("\r") for line in whole]
+        lines = [line.decode("utf-8", "replace").removesuffix("\r") for line in whole]
+        return LogNews((*told, *lines), "" if piece.source == job.node else piece.source)

@@ -52,7 +52,7 @@ def _room(megabytes: int | None) -> str | None:
 
 
 COLUMNS: tuple[Column[NodeRow], ...] = (
-    Column("NODE", 12, lambda row, _: row.name, lambda row: row.name, most=28),
+    Column("NODE", 12, lambda row, _: row.name, lambda row: row.name, most=24),
     Column("STATE", 12, _state, lambda row: (_RANK[row.state], row.name)),
     Column("KIND", 5, lambda row, _: row.kind, lambda row: row.kind, spare=5),
     Column("RUNNING", 13, _slots, _share, falls=True),
@@ -76,7 +76,7 @@ COLUMNS: tuple[Column[NodeRow], ...] = (
         spare=2,
     ),
     Column("ADDRESS", 16, lambda row, _: row.address, lambda row: row.address, most=24, spare=4),
-    Column("WHY", 10, _why, lambda row: row.error or None, most=80, spare=1),
+    Column("WHY", 24, _why, lambda row: row.error or None, most=80, spare=1),
 )
 
 
