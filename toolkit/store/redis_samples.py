@@ -137,10 +137,11 @@ def _with_ends(samples: Sequence[JobSample], record: Any) -> Sequence[JobSample]
 
 
 def between_ends(samples: Sequence[JobSample], job: Job) -> tuple[JobSample, ...]:
-    """Return the samples with one of nothing at the job's start before them, and its last counts behind. Pure."""
-    found = list(samples)
-    if job.started_at is not None and (not found or found[0].at > job.started_at):
-        found.insert(0, JobSample(job.started_at, 0, 0, 0))
+    """Return the samples with one of nothing at the start of its last attempt, and its last counts behind. Pure."""
+    found, started_at = list(samples), job.started_at
+    if started_at is not None:
+        earlier = [each for each in found if each.at < started_at]
+        found = [*earlier, JobSample(started_at, 0, 0, 0), *found[len(earlier) :]]
     if job.state.is_final and job.ended_at is not None and (job.pages, job.items, job.errors) != (None, None, None):
         last = JobSample(job.ended_at, job.pages, job.items, job.errors, job.memory_mb)
         found = [*(each for each in found if each.at < last.at), last]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from toolkit.model.queue import Progress
@@ -47,10 +46,9 @@ def write_counts(progress: Progress) -> bytes | None:
 
 def read_series(series: bytes | None) -> list[JobSample]:
     """Return a job's samples, oldest first; what is no whole record at the end is left out."""
-    whole = (series or b"")[: len(series or b"") // JOB_BYTES * JOB_BYTES]
     return [
         JobSample(_moment(at_ms), _known(pages), _known(items), _known(errors), _memory(memory_mb))
-        for at_ms, pages, items, errors, memory_mb in _JOB.iter_unpack(whole)
+        for at_ms, pages, items, errors, memory_mb in _JOB.iter_unpack(_whole(series or b""))
     ]
 
 
@@ -61,25 +59,27 @@ def read_cluster_sample(record: bytes) -> ClusterSample:
 
 
 def thinned(series: bytes) -> bytes:
-    """Return a job's series without those records that lie too near to the next one for their age.
+    """Return a job's series without those records that lie too near to the one before for their age.
 
-    The distance is `EVERY_S` for the last ten minutes, and grows with age: a day takes about 300 samples, a week 450,
-    a month 550. The first and the last one always stay.
+    The distance is `EVERY_S` for the last ten minutes, and grows with age: a day takes about 300 samples, a week 400.
+    The first and the last one always stay.
     """
-    starts = range(0, len(series) - JOB_BYTES + 1, JOB_BYTES)
-    times: Sequence[float] = [at_ms for at_ms, *_ in _JOB.iter_unpack(series[: len(starts) * JOB_BYTES])]
+    times = [at_ms for at_ms, *_ in _JOB.iter_unpack(_whole(series))]
     if len(times) <= FINEST:
         return series
-    newest = later = times[-1]
-    kept = [len(times) - 1]
-    for at in range(len(times) - 2, 0, -1):
+    newest, last = times[-1], len(times) - 1
+    kept = [0]
+    # From the oldest on: whatever was kept before stays until it is too near to what lies before it.
+    for at in range(1, last):
         # A tenth is left to turns that came a little early.
         wanted_ms = 0.9 * max(EVERY_S * 1000, (newest - times[at]) / FINEST)
-        if later - times[at] >= wanted_ms:
+        if times[at] - times[kept[-1]] >= wanted_ms:
             kept.append(at)
-            later = times[at]
-    kept.append(0)
-    return b"".join(series[at * JOB_BYTES : (at + 1) * JOB_BYTES] for at in reversed(kept))
+    return b"".join(series[at * JOB_BYTES : (at + 1) * JOB_BYTES] for at in [*kept, last])
+
+
+def _whole(series: bytes) -> bytes:
+    return series[: len(series) // JOB_BYTES * JOB_BYTES]
 
 
 def _count(number: int | None) -> int:

@@ -17,36 +17,34 @@ end
 local told = redis.call("HMGET", progress, unpack(ids))
 
 local UNKNOWN = 4294967295
-local done = { 0, 0, 0 }
--- What ran before anybody sampled is not of this moment.
-local is_first_ever = number == "1"
-local function count(kind, now, before)
-  if now ~= UNKNOWN then
-    -- Fewer than before: another attempt has begun, from nothing.
-    local known = before ~= nil and before ~= UNKNOWN and before <= now and before or 0
-    done[kind] = done[kind] + now - known
+local unpack_counts, call = struct.unpack, redis.call
+-- What has been done since; fewer than before tells that another attempt has begun, from nothing.
+local function since(now, before)
+  if now == UNKNOWN then
+    return 0
   end
+  return before <= now and now - before or now
 end
 
+local done = { 0, 0, 0 }
 for i, id in ipairs(ids) do
   -- A job that has ended meanwhile was counted to its end when it did.
   if told[i] then
     local key, record = series_prefix .. id, ARGV[2 * i + 2]
-    local pages, items, errors = struct.unpack(">I4I4I4", record)
-    local last = redis.call("GETRANGE", key, -16, -1)
-    if last == "" then
-      redis.call("SET", key, at .. record, "PX", ttl_ms)
-      if not is_first_ever then
-        count(1, pages)
-        count(2, items)
-        count(3, errors)
-      end
+    local last = call("GETRANGE", key, -16, -1)
+    local pages, items, errors = unpack_counts(">I4I4I4", record)
+    if last ~= "" then
+      local pages_then, items_then, errors_then = unpack_counts(">I4I4I4", last)
+      call("APPEND", key, at .. record)
+      done[1] = done[1] + since(pages, pages_then)
+      done[2] = done[2] + since(items, items_then)
+      done[3] = done[3] + since(errors, errors_then)
     else
-      local pages_then, items_then, errors_then = struct.unpack(">I4I4I4", last)
-      redis.call("APPEND", key, at .. record)
-      count(1, pages, pages_then)
-      count(2, items, items_then)
-      count(3, errors, errors_then)
+      call("SET", key, at .. record, "PX", ttl_ms)
+      -- What ran before anybody sampled is not of this moment.
+      if number ~= "1" then
+        done[1], done[2], done[3] = done[1] + since(pages, 0), done[2] + since(items, 0), done[3] + since(errors, 0)
+      end
     end
   end
 end
