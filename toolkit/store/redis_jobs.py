@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 
 from toolkit.model.jobs import Job, JobFilter
 from toolkit.model.names import JobId
 from toolkit.store import refusals, wire_jobs
 from toolkit.store.connect import RedisDoor
 from toolkit.store.interfaces import MAX_JOBS
+from toolkit.store.job_search import find_ids
 from toolkit.store.keys import Keys
-from toolkit.store.ordering import microseconds, scheduled_us
+from toolkit.store.ordering import scheduled_us
 
 BODIES_A_CALL = 500
 
@@ -64,41 +64,16 @@ class RedisJobs:
         return tuple(self._bodies(ids))
 
     def recent(self, wanted: JobFilter, *, limit: int, offset: int = 0) -> Sequence[Job]:
-        """See `JobStore.recent`. One round trip for the ids, one for each 500 records until enough passed."""
+        """See `JobStore.recent`. A round trip for each thousand jobs that are looked at, and for 500 that are found."""
         if limit < 1:
             return ()
-        return tuple(
-            islice(
-                (job for job in self._bodies(self._newest_ids(wanted, offset + limit)) if wanted.admits(job)),
-                offset,
-                offset + limit,
-            )
-        )
+        ids = find_ids(self._door, self._keys, wanted, limit=limit, offset=offset)
+        return tuple(job for job in self._bodies(ids) if wanted.admits(job))
 
     def unfinished(self) -> Sequence[Job]:
         """See `JobStore.unfinished`."""
         ids = self._door.ask("ZRANGE", self._keys.unfinished_jobs, 0, -1)
         return tuple(job for job in self._bodies(ids) if not job.state.is_final)
-
-    def _newest_ids(self, wanted: JobFilter, limit: int) -> list[str]:
-        """Return the ids of all that may pass the filter, newest first; without a filter no more than `limit`."""
-        indexes = self._indexes(wanted)
-        oldest = 0 if wanted.since is None else max(0, microseconds(wanted.since))
-        cut = ("LIMIT", 0, limit) if wanted == JobFilter() else ()
-        commands: list[tuple[str | int, ...]] = [
-            ("ZREVRANGEBYSCORE", index, "+inf", oldest, "WITHSCORES", *cut) for index in indexes
-        ]
-        if oldest:
-            # What was never given a time is asked for apart: the filter lets it through.
-            commands += [("ZREVRANGEBYSCORE", index, 0, 0, "WITHSCORES") for index in indexes]
-        found: set[tuple[float, str]] = set()
-        for answer in self._door.ask_together(*commands):
-            found.update(zip(map(float, answer[1::2]), answer[::2], strict=True))
-        return [job_id for _, job_id in sorted(found, reverse=True)]
-
-    def _indexes(self, wanted: JobFilter) -> list[str]:
-        finals = {state.is_final for state in wanted.states} or {True, False}
-        return [self._keys.final_jobs if is_final else self._keys.unfinished_jobs for is_final in sorted(finals)]
 
     def _bodies(self, ids: Sequence[str]) -> Iterator[Job]:
         """Yield the records of the ids, in their order; one that was dropped meanwhile is left out."""
