@@ -17,7 +17,10 @@ from toolkit.cli.reference import declared_commands
 from toolkit.cli.topics import FOLDER
 from toolkit.cluster.cancel import Cancelled
 from toolkit.cluster.crawls import CrawlReport, Obeyed
+from toolkit.cluster.crons import CronChange
 from toolkit.cluster.entries import Peeked
+from toolkit.cluster.log_lines import LogEntry
+from toolkit.cluster.log_merge import JobEntry
 from toolkit.cluster.node_life import Drained, NodeRow
 from toolkit.cluster.reading import ClusterReading
 from toolkit.cluster.redialling import RedialRow
@@ -39,6 +42,7 @@ from toolkit.model.crawls import (
     Shelf,
     WorkerView,
 )
+from toolkit.model.crons import Cron, CronView, Firing, FiringState
 from toolkit.model.events import Event, EventKind
 from toolkit.model.executed import Executed, LogLine
 from toolkit.model.findings import Diagnosis, Finding, Severity
@@ -75,12 +79,14 @@ from toolkit.views.crawls import (
     limits_view,
     obeyed_view,
 )
+from toolkit.views.crons import changes_view, cron_view, crons_view, firings_view, removed_view, upcoming_view
 from toolkit.views.demo import demo_view
 from toolkit.views.doctor import diagnosis_view
 from toolkit.views.events import events_view
 from toolkit.views.hosts import executed_view, log_view
 from toolkit.views.jobs import cancelled_view, caps_view, job_view, jobs_view, scheduled_view
 from toolkit.views.local import checked_view, hosts_view, servers_view
+from toolkit.views.logs import log_entry_view
 from toolkit.views.metrics import metrics_view
 from toolkit.views.nodes import drained_view, names_view, node_view, nodes_view
 from toolkit.views.provision import provisioned_view, wheelhouse_view
@@ -104,6 +110,8 @@ SMOKE = Smoke(NODE, JobId("j1"), 0, "finished", "no items")
 WAVE = Wave((NODE,), WaveState.FAILED, ROLLOUT.results, (NODE,), SMOKE, "no items")
 RULES = GateRules(check=SmokeCheck(SpiderName("products"), 600.0))
 IN_WAVES = WaveRollout("7c1f", RELEASE, VERSION, RolloutState.HELD, RULES, (WAVE,), "ann", NOW, NOW, 1, "no items")
+FIRING = Firing("nightly", NOW, NOW, FiringState.FIRED, "node-1", (JobId("f8f534d7"),))
+CRON = CronView(Cron("nightly", SpiderName("products"), at="30 3 * * *", on=(NODE,)), last=FIRING)
 AUDITED = AuditEntry(NOW, "ann", "nodes drain", "node-1", (NODE,), "done", id="1-0")
 LOST = {"silent_s": "15.2", "lease_s": "15", "running": "2"}
 EVENT = Event(EventKind.NODE_LOST, NODE, {"node": NODE, "address": "10.0.0.11:6800", **LOST}, at=NOW, id="1-0")
@@ -133,7 +141,19 @@ DIAGNOSIS = Diagnosis((Finding("host-clock", Severity.WARNING, "node-1 has a clo
 KEY_ROW = key_row(PublicKey(bytes(32), "ann@example.com"), state="trusted", is_own=True)
 
 # Mappings whose keys are names of the operator's, not fields.
-OPEN = ("args", "settings", "projects", "labels", "groups", "active", "versions", "behind", "software", "domains")
+OPEN = (
+    "args",
+    "settings",
+    "projects",
+    "labels",
+    "groups",
+    "active",
+    "versions",
+    "behind",
+    "software",
+    "domains",
+    "fields",
+)
 
 CONTRACT: Mapping[str, Any] = {
     "crawlctl status": status_view(SNAPSHOT).data,
@@ -163,8 +183,15 @@ CONTRACT: Mapping[str, Any] = {
     "crawlctl nodes provision": provisioned_view(Outcomes((Outcome(NODE, PROVISIONED),))).data,
     "crawlctl nodes wheelhouse": wheelhouse_view(Wheelhouse(Path("wheels"), "3.11", "linux-x86_64", 79, 78, 5)).data,
     "crawlctl nodes logs": log_view([LogLine(NODE, "started")]).data,
+    "crawlctl logs": log_entry_view(JobEntry(JOB.id, NODE, LogEntry(("closed",), "closed"))).data,
     "crawlctl nodes resume": names_view([NODE], "resumed").data,
     "crawlctl schedule": scheduled_view([Placed(JOB)]).data,
+    "crawlctl cron list": crons_view([CRON], now=NOW).data,
+    "crawlctl cron show": cron_view(CRON).data,
+    "crawlctl cron history": firings_view([FIRING], now=NOW).data,
+    "crawlctl cron next": upcoming_view(CRON.cron, [NOW]).data,
+    "crawlctl cron apply": changes_view([CronChange("nightly", "changed", {"at": ("30 3 * * *", "0 4 * * *")})]).data,
+    "crawlctl cron remove": removed_view(["nightly"]).data,
     "crawlctl cancel": cancelled_view([CANCELLED]).data,
     "crawlctl deploy": deploy_view(DEPLOYED).data,
     "crawlctl deploy --dry-run": plan_view(PROJECT, VERSION, "a0b0", Outcomes((Outcome(NODE, "upload"),))).data,

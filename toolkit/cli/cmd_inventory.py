@@ -30,12 +30,17 @@ def add_to(app: typer.Typer) -> None:
 
 def check(session: Session) -> None:
     """Find every mistake in the inventory: file, line, column, and the nearest right word."""
+    from datetime import UTC, datetime
+
+    from toolkit.cluster.cron_file import crons_of_file
     from toolkit.config.inventory.alerts import load_alerts
     from toolkit.views.local import checked_view
 
     inventory = session.inventory
     if inventory.has_alerts:
         load_alerts(inventory.path)
+    if inventory.has_crons:
+        crons_of_file(inventory.path, inventory, now=datetime.now(UTC))
     session.printer.show(checked_view(inventory))
 
 

@@ -88,6 +88,15 @@ def event_kinds(incomplete: str) -> list[str]:
     return _beginning(incomplete, [*subjects, *(kind.value for kind in EventKind)])
 
 
+def crons(incomplete: str) -> list[str]:
+    """Offer the crons that are defined."""
+
+    def names(store: Store) -> Iterable[str]:
+        return [view.cron.name for view in store.shared.crons.all()] if store.shared is not None else ()
+
+    return _beginning(incomplete, _stored(names))
+
+
 def checks(incomplete: str) -> list[str]:
     """Offer what `crawlctl doctor --only` takes."""
     from toolkit.doctor.checks import CHECKS

@@ -221,6 +221,7 @@ def _options_page() -> Iterator[str]:
         (Scope.SPIDER, "Of a Scrapy project: settings of the frontier, and of the redial middleware"),
         (Scope.SINK, "Of a sink: below `alerts.sinks`"),
         (Scope.RULE, "Of a rule: below `alerts.rules`"),
+        (Scope.CRON, "Of a cron: below `crons`, or in a file of crons"),
         (Scope.ENVIRONMENT, "Environment variables"),
     ):
         yield from ("", f"## {title}", "", markdown_table(scope).rstrip())

@@ -47,6 +47,7 @@ class Inventory:
     trusted_keys: Path | None = None
     shipped_logs: LogAddress | None = None
     has_alerts: bool = False
+    has_crons: bool = False
 
     def pick(self, pattern: str | None) -> tuple[Host, ...]:
         """Return the hosts that a pattern means, in file order; all of them for `None`.
@@ -116,6 +117,7 @@ def _assembled(path: Path, reader: ValueReader) -> Inventory | None:
         trusted_keys=_at_home(path.parent, str(keys_file)) if keys_file else None,
         shipped_logs=address_for_reading(shared, (host.node for host in hosts), folder=path.parent),
         has_alerts="alerts" in parts,
+        has_crons="crons" in parts,
     )
 
 
