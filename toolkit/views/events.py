@@ -110,7 +110,25 @@ def _clear(about: Mapping[str, str]) -> str:
     return f"{about.get('pending', '?')} jobs wait; it was {about.get('was', '?')}"
 
 
-_FORMS_OF_SUBJECTS = {"job": _job, "release": _release, "crawl": _crawl}
+def _cron(about: Mapping[str, str]) -> str:
+    words = " of ".join(about[name] for name in ("spider", "project") if name in about)
+    jobs = about.get("jobs", "").replace(" ", ", ")
+    told = [
+        words,
+        f"job {jobs}" if jobs else "",
+        f"by {about['by']}" if about.get("by") else "",
+        about.get("reason", ""),
+    ]
+    return ": ".join(filter(None, told))
+
+
+def _alert(about: Mapping[str, str]) -> str:
+    words = " of ".join(about[name] for name in ("spider", "project") if name in about)
+    where = f"{words} on {about['node']}" if words and "node" in about else words
+    return ": ".join(filter(None, (where, about.get("reason", ""))))
+
+
+_FORMS_OF_SUBJECTS = {"job": _job, "release": _release, "crawl": _crawl, "cron": _cron, "alert": _alert}
 _FORMS = {
     EventKind.NODE_STALE: _silent,
     EventKind.NODE_LOST: _silent,

@@ -52,7 +52,18 @@ def shown(event: Event, *, width: int = 80) -> str:
             "9 jobs wait; no node may take them: a",
         ),
         (EventKind.QUEUE_CLEAR, {"pending": "0", "was": "wedged"}, "0 jobs wait; it was wedged"),
-        (EventKind.CRON_FIRED, {"job": "a", "due": "12:00"}, "due=12:00 job=a"),
+        (
+            EventKind.CRON_FIRED,
+            {"project": "shop", "spider": "books", "jobs": "a b", "due": "12:00"},
+            "books of shop: job a, b",
+        ),
+        (EventKind.CRON_SKIPPED, {"spider": "books", "by": "ann", "reason": "it runs"}, "books: by ann: it runs"),
+        (
+            EventKind.ALERT_FIRING,
+            {"rule": "r", "project": "shop", "spider": "books", "node": "node-1", "reason": "7 errors"},
+            "books of shop on node-1: 7 errors",
+        ),
+        (EventKind.ALERT_OVER, {"rule": "r"}, "rule=r"),
     ],
 )
 def test_an_event_says_what_happened(kind: EventKind, about: dict[str, str], words: str) -> None:
