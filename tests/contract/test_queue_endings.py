@@ -26,6 +26,7 @@ def test_an_outcome_tells_what_was_seen_and_counted(desk: QueueDesk) -> None:
         pages_per_minute=60.5,
         memory_mb=81.25,
         finish_reason="closespider_errorcount",
+        statuses={"200": 9, "404": 1},
     )
     ending = Ending(JobState.FAILED, "it failed: Zürich 北京", exit_code=-9, signal="SIGKILL", progress=progress)
 
@@ -33,7 +34,7 @@ def test_an_outcome_tells_what_was_seen_and_counted(desk: QueueDesk) -> None:
     job = desk.job("a1")
     assert (job.state, job.reason, job.exit_code, job.signal) == (JobState.FAILED, ending.reason, -9, "SIGKILL")
     assert (job.pages, job.items, job.errors, job.retries, job.bytes) == (10, 0, 3, 1, 5_000_000_000)
-    assert (job.pages_per_minute, job.memory_mb) == (60.5, 81.25)
+    assert (job.pages_per_minute, job.memory_mb, job.statuses) == (60.5, 81.25, {"200": 9, "404": 1})
     assert job.finish_reason == "closespider_errorcount"
     assert (job.node, job.pid, job.attempt) == ("node-1", 4711, 1)
     assert job.scheduled_by == "ann@desk"

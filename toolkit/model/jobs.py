@@ -68,6 +68,7 @@ class Job:
     node took it, `attempts` how often one may; `token` is its present owner's fencing token. `reason` says in a
     sentence how it came to its state, `finish_reason` is Scrapy's own word. `due_at` and `is_held` keep a pending
     job from being taken. `on` names the only nodes that may take it. `signal` is a name (`SIGKILL`).
+    `statuses` counts the answers by HTTP status.
     """
 
     id: JobId
@@ -91,6 +92,7 @@ class Job:
     bytes: int | None = None
     pages_per_minute: float | None = None
     memory_mb: float | None = None
+    statuses: Mapping[str, int] | None = None
     reason: str | None = None
     line: LineName | None = None
     on: tuple[NodeName, ...] | None = None

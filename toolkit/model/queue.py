@@ -64,7 +64,10 @@ class NothingToClaim:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a spider process says while it runs; `None` means not known yet."""
+    """What a spider process says while it runs; `None` means not known yet.
+
+    `statuses` counts what was answered by HTTP status, at most the 20 that came most.
+    """
 
     state: JobState
     pages: int | None = None
@@ -75,6 +78,7 @@ class Progress:
     pages_per_minute: float | None = None
     memory_mb: float | None = None
     finish_reason: str | None = None
+    statuses: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

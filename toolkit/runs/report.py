@@ -5,6 +5,7 @@ The writer runs the operator's spiders, so a reader believes no type and no size
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from signal import Signals
@@ -18,7 +19,10 @@ MAX_WORD_CHARS = 200
 MAX_COUNT = 2**53
 """Above it, a JSON reader elsewhere would lose the last digits."""
 MAX_EXIT_CODE = 255
+MAX_STATUSES = 20
+"""A server may answer with any of a thousand; so many tell how a crawl fares."""
 
+_STATUS = re.compile("[0-9]{3}")
 _STATES = frozenset({JobState.RUNNING, JobState.PAUSED})
 
 
@@ -54,7 +58,14 @@ def read_report(content: Mapping[str, Any] | None) -> Progress | None:
         pages_per_minute=_measure(content.get("pages_per_minute")),
         memory_mb=_measure(content.get("memory_mb")),
         finish_reason=_word(content.get("finish_reason")),
+        statuses=_statuses(content.get("statuses")),
     )
+
+
+def most_statuses(counts: Mapping[str, int]) -> Mapping[str, int] | None:
+    """Return the statuses that came most, in their order; nothing for none."""
+    most = sorted(counts, key=lambda status: (-counts[status], status))[:MAX_STATUSES]
+    return {status: counts[status] for status in sorted(most)} or None
 
 
 def exit_of(ended: Exit) -> dict[str, Any]:
@@ -81,6 +92,13 @@ def _count(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value <= MAX_COUNT else None
+
+
+def _statuses(value: object) -> Mapping[str, int] | None:
+    if not isinstance(value, Mapping):
+        return None
+    known = {str(status): number for status, count in value.items() if (number := _count(count)) is not None}
+    return most_statuses({status: count for status, count in known.items() if _STATUS.fullmatch(status)})
 
 
 def _measure(value: object) -> float | None:

@@ -10,7 +10,7 @@ import resource
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import sysconf
 from pathlib import Path
 from typing import Any, Self
@@ -23,12 +23,13 @@ from toolkit.model.jobs import JobState
 from toolkit.model.queue import Progress, Wish
 from toolkit.runs.control import read_control
 from toolkit.runs.folder import CONTROL, REPORT, RunFolder
-from toolkit.runs.report import report_of
+from toolkit.runs.report import most_statuses, report_of
 from toolkit.spider.repeating import Repeating, repeating
 from toolkit.spider.throttle import throttle_of
 
 LOOK_EVERY_S = 0.5
 LOOKS_A_REPORT = 3
+STATUS_COUNT = "downloader/response_status_count/"
 RATE_OVER_S = 60.0
 """The pages per minute are those of the last so many seconds, or since the start if that is less."""
 
@@ -139,7 +140,14 @@ class Reporter:
             pages_per_minute=None if pages is None else self._rate.after(pages, time.monotonic()),
             memory_mb=memory_mb(),
             finish_reason=self._finish_reason,
+            statuses=statuses_in(known),
         )
+
+
+def statuses_in(stats: Mapping[str, Any]) -> Mapping[str, int] | None:
+    """Return how often each HTTP status was answered, from Scrapy's own counts (`DownloaderStats`)."""
+    told = ((name.removeprefix(STATUS_COUNT), count) for name, count in stats.items() if name.startswith(STATUS_COUNT))
+    return most_statuses({status: count for status, count in told if isinstance(count, int)})
 
 
 class Rate:

@@ -118,6 +118,15 @@ class Fields:
             return value
         return self._refuse(name, "texts by name")
 
+    def maybe_wholes(self, name: str) -> dict[str, int] | None:
+        """Return whole numbers by name or nothing."""
+        value = self._content.get(name)
+        if value is None:
+            return None
+        if isinstance(value, dict):
+            return {key: Fields(value, what=self._what).whole(key) for key in value}
+        return self._refuse(name, "whole numbers by name")
+
     def lists(self, name: str) -> dict[str, list[str]]:
         """Return lists of texts by name."""
         value = self._content.get(name)

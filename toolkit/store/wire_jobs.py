@@ -217,6 +217,7 @@ def _facts(job: Job) -> dict[str, Any]:
             "bytes": job.bytes,
             "pages_per_minute": job.pages_per_minute,
             "memory_mb": job.memory_mb,
+            "statuses": None if job.statuses is None else dict(job.statuses),
             "reason": job.reason,
             "attempts": job.attempts,
             "retries_failed": job.retries_failed or None,
@@ -243,12 +244,14 @@ def _known(content: Mapping[str, Any]) -> dict[str, Any]:
 def _counts(fields: Fields) -> dict[str, Any]:
     counts: dict[str, Any] = {name: fields.maybe_whole(name) for name in _COUNTS}
     rates = {name: fields.maybe_number(name) for name in ("pages_per_minute", "memory_mb")}
-    return counts | rates
+    return counts | rates | {"statuses": fields.maybe_wholes("statuses")}
 
 
 def _told(progress: Progress) -> dict[str, Any]:
     numbers = {name: getattr(progress, name) for name in (*_COUNTS, "pages_per_minute", "memory_mb")}
     told: dict[str, Any] = {name: number if _is_kept(number) else None for name, number in numbers.items()}
+    kept = {status: count for status, count in (progress.statuses or {}).items() if _is_kept(count)}
+    told["statuses"] = kept or None
     reason = progress.finish_reason
     # Half a character, which a spider may well say, is nothing that a script could read again.
     return told if reason is None else told | {"finish_reason": reason.encode(errors="replace").decode()}

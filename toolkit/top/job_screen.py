@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
@@ -27,10 +28,11 @@ from toolkit.top.seen import Seen
 from toolkit.top.sparklines import count_text, rate_text, sparkline
 from toolkit.views.jobs import STYLES, duration_text, reason_text
 
-HEAD_LINES = 8
+HEAD_LINES = 9
 LOG_EVERY_S = 1.0
 MAX_POINTS = 200
 LEFT_WIDTH = 58
+STATUS_STYLES = {"2": "bold green", "3": "bold cyan", "4": "bold yellow", "5": "bold red"}
 KEYS = (
     *(("esc", "back"), ("c", "cancel"), ("p", "pause"), ("u", "resume"), ("t", "tune"), ("r", "retry"), ("w", "why")),
     ("↑↓ End", "log"),
@@ -174,7 +176,22 @@ def job_head(job: Job, rates: Rates | None, past: Sequence[Rates], *, now: datet
         ),
     ]
     reason = reason_text(job, now=now)
-    return [title, what, *speeds, _resources(job), _why(job, reason)]
+    return [title, what, *speeds, statuses_line(job.statuses, width=width), _resources(job), _why(job, reason)]
+
+
+def statuses_line(statuses: Mapping[str, int] | None, *, width: int) -> BarLine:
+    """Show what was answered by HTTP status, each with its share; what comes least is left out where it is narrow."""
+    answers = sum((statuses or {}).values())
+    cells = [Cell(" answers", "dim")]
+    left = width - cell_len(cells[0].text)
+    for status, count in sorted((statuses or {}).items(), key=lambda pair: (-pair[1], pair[0])):
+        told = f" {status} "
+        number = f"{count_text(count)} ({count / answers:.0%}) "
+        left -= len(told) + len(number)
+        if left < 0:
+            break
+        cells += [Cell(told, STATUS_STYLES.get(status[:1], "")), Cell(number)]
+    return (*cells, Cell(" none yet", "dim")) if len(cells) == 1 else tuple(cells)
 
 
 def log_rule(note: str, *, width: int) -> BarLine:

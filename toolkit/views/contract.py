@@ -64,6 +64,7 @@ def job_object(job: Job, *, log: Sequence[str] | None = None) -> dict[str, Any]:
         "bytes": job.bytes,
         "pages_per_minute": job.pages_per_minute,
         "memory_mb": job.memory_mb,
+        "statuses": None if job.statuses is None else dict(job.statuses),
         "cancel_requested_at": time_text(job.cancel_requested_at),
         "scheduled_by": job.scheduled_by,
         "crawl": job.crawl,

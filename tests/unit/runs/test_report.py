@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from toolkit.model.jobs import JobState
 from toolkit.model.queue import Progress, Wish
 from toolkit.runs.control import MAX_CONCURRENCY, MAX_DELAY_S, control_of, read_control
-from toolkit.runs.report import MAX_COUNT, MAX_WORD_CHARS, Exit, exit_of, read_exit, read_report, report_of
+from toolkit.runs.report import (
+    MAX_COUNT,
+    MAX_STATUSES,
+    MAX_WORD_CHARS,
+    Exit,
+    exit_of,
+    read_exit,
+    read_report,
+    report_of,
+)
 from toolkit.runs.watchdog import LEASE_S_IF_UNSAID, lease_of
 
 COUNTS = st.none() | st.integers(0, MAX_COUNT)
@@ -28,6 +37,8 @@ PROGRESS = st.builds(
     pages_per_minute=MEASURES,
     memory_mb=MEASURES,
     finish_reason=st.none() | st.text(min_size=1, max_size=MAX_WORD_CHARS),
+    statuses=st.none()
+    | st.dictionaries(st.integers(100, 999).map(str), st.integers(0, MAX_COUNT), min_size=1, max_size=MAX_STATUSES),
 )
 WISHES = st.builds(
     Wish,
@@ -45,6 +56,7 @@ JSON = st.recursive(
 )
 FIELDS = (
     *("state", "pages", "items", "errors", "retries", "bytes", "pages_per_minute", "memory_mb", "finish_reason"),
+    "statuses",
     *("exit_code", "signal", "node_was_lost", "paused", "concurrency", "delay_s"),
 )
 NONSENSE = st.dictionaries(st.sampled_from(FIELDS), JSON | st.sampled_from(["running", "SIGINT", 10**400, -1]))
@@ -79,6 +91,13 @@ def test_whatever_is_written_is_read_as_something_sound_or_as_nothing(content: d
 )
 def test_a_report_without_a_state_says_nothing(content: dict[str, Any] | None) -> None:
     assert read_report(content) is None
+
+
+def test_of_many_statuses_those_that_came_most_are_told() -> None:
+    said = {"state": "running", "statuses": {str(status): status for status in range(200, 300)} | {"odd": 1, "404": -1}}
+    progress = read_report(said)
+    assert progress is not None
+    assert progress.statuses == {str(status): status for status in range(280, 300)}
 
 
 def test_a_field_of_the_wrong_kind_is_not_known() -> None:

@@ -18,7 +18,7 @@ from scrapy.utils.test import get_crawler
 from toolkit.node.runner import REPORTER, add_reporter, exit_by
 from toolkit.runs.folder import RUN_VARIABLE
 from toolkit.runs.report import Exit
-from toolkit.spider.extensions import RATE_OVER_S, Rate, Reporter, memory_mb
+from toolkit.spider.extensions import RATE_OVER_S, Rate, Reporter, memory_mb, statuses_in
 
 
 def test_a_rate_needs_some_time_to_have_passed() -> None:
@@ -53,6 +53,12 @@ def test_a_rate_forgets_what_is_long_gone() -> None:
     for look in range(10_000):
         rate.after(look, look * 1.5)
     assert len(rate._seen) <= RATE_OVER_S / 1.5 + 2
+
+
+def test_the_statuses_are_those_of_scrapy_s_own_counts() -> None:
+    stats = {"downloader/response_status_count/200": 7, "downloader/response_count": 9, "item_scraped_count": 3}
+    assert statuses_in(stats) == {"200": 7}
+    assert statuses_in({}) is None
 
 
 def test_the_memory_of_this_process_is_about_what_it_is() -> None:

@@ -170,7 +170,7 @@ local function return_to_line(id, job, reason)
   job.node, job.token, job.pid, job.claimed_ms, job.started_ms, job.ended_ms = nil, nil, nil, nil, nil, nil
   job.exit_code, job.signal, job.finish_reason, job.due_ms = nil, nil, nil, nil
   job.pages, job.items, job.errors, job.retries, job.bytes = nil, nil, nil, nil, nil
-  job.pages_per_minute, job.memory_mb = nil, nil
+  job.pages_per_minute, job.memory_mb, job.statuses = nil, nil, nil
   line_up(id, job)
   write(id, job)
 end
