@@ -122,7 +122,7 @@ def test_what_is_followed_and_when_it_begins_are_words() -> None:
 
 def test_the_crons_of_the_sample_can_be_used_as_they_are(tmp_path: Path) -> None:
     sample = sample_file("inventory.yaml").read_text(encoding="utf-8")
-    section = re.search(r"^# crons:\n(?:#  .*\n)+", sample, re.MULTILINE)
+    section = re.search(r"^# crons: .*\n(?:#  .*\n)+", sample, re.MULTILINE)
     assert section is not None
     found = read(tmp_path, re.sub(r"^# ?", "", section[0], flags=re.MULTILINE))
     assert found is not None
