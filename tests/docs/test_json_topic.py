@@ -15,6 +15,7 @@ from support.documents import ROOT, blocks, spans
 
 from toolkit.cli.reference import declared_commands
 from toolkit.cli.topics import FOLDER
+from toolkit.cluster.alerts import AlertChange, AlertOverview
 from toolkit.cluster.cancel import Cancelled
 from toolkit.cluster.crawls import CrawlReport, Obeyed
 from toolkit.cluster.crons import CronChange
@@ -29,6 +30,7 @@ from toolkit.cluster.why import Explanation, NodeVerdict
 from toolkit.config.inventory import Inventory
 from toolkit.model import transfers
 from toolkit.model.accounts import ApiToken, Role, User
+from toolkit.model.alerts import Alerts, Failed, Rule, RuleKind, Silence, Sink, SinkKind
 from toolkit.model.audit import AuditEntry
 from toolkit.model.crawls import (
     Controls,
@@ -69,6 +71,15 @@ from toolkit.store.acl import users_of
 from toolkit.trust.keys import PublicKey
 from toolkit.views import transfer
 from toolkit.views.accounts import accounts_view, made_token_view, tokens_view
+from toolkit.views.alerts import (
+    alerts_view,
+    failed_view,
+    silence_view,
+    sink_view,
+    arrived_view,
+    unsilenced_view,
+)
+from toolkit.views.alerts import changes_view as changes_of_alerts_view
 from toolkit.views.audit import audit_view
 from toolkit.views.crawls import (
     controls_view,
@@ -114,6 +125,9 @@ FIRING = Firing("nightly", NOW, NOW, FiringState.FIRED, "node-1", (JobId("f8f534
 CRON = CronView(Cron("nightly", SpiderName("products"), at="30 3 * * *", on=(NODE,)), last=FIRING)
 AUDITED = AuditEntry(NOW, "ann", "nodes drain", "node-1", (NODE,), "done", id="1-0")
 LOST = {"silent_s": "15.2", "lease_s": "15", "running": "2"}
+MAIL = Sink("mail", SinkKind.EMAIL, recipients=("ops@example.com",))
+SLOW = Rule("slow", ("mail",), RuleKind.PROGRESS)
+ALERTS_SEEN = AlertOverview(Alerts({"mail": MAIL}, {"slow": SLOW}), {}, {}, {"slow": ("3f2a91c0",)})
 EVENT = Event(EventKind.NODE_LOST, NODE, {"node": NODE, "address": "10.0.0.11:6800", **LOST}, at=NOW, id="1-0")
 STATUS = NodeStatus(NODE, "127.0.0.1:6801", NodeState.LIVE, projects={PROJECT: (VERSION,)})
 SNAPSHOT = Snapshot(NOW, (STATUS,), {PROJECT: VERSION}, (Attention("behind", "node-3 does not hold it", (NODE,)),))
@@ -142,6 +156,7 @@ KEY_ROW = key_row(PublicKey(bytes(32), "ann@example.com"), state="trusted", is_o
 
 # Mappings whose keys are names of the operator's, not fields.
 OPEN = (
+    "statuses",
     "args",
     "settings",
     "projects",
@@ -199,6 +214,13 @@ CONTRACT: Mapping[str, Any] = {
     "crawlctl rollouts show": wave_rollout_view(IN_WAVES, is_left=False).data,
     "crawlctl audit": audit_view([AUDITED]).data,
     "crawlctl events": events_view([EVENT], cluster="main").data,
+    "crawlctl alerts list": alerts_view(ALERTS_SEEN).data,
+    "crawlctl alerts show": sink_view(MAIL, None).data,
+    "crawlctl alerts apply": changes_of_alerts_view([AlertChange("rule", "slow", "change", ("within_s",))]).data,
+    "crawlctl alerts test": arrived_view("ops-hook", 0.061).data,
+    "crawlctl alerts silence": silence_view(Silence("slow", NOW)).data,
+    "crawlctl alerts unsilence": unsilenced_view("slow", was_silent=True).data,
+    "crawlctl alerts failed": failed_view([Failed("ops-hook", "main/1-0", "j1", ("failures",), "no")]).data,
     "crawlctl metrics show": metrics_view(ClusterReading(SNAPSHOT, 0.1)).data,
     "crawlctl releases": releases_view([(RELEASE, True, [NODE])]).data,
     "crawlctl releases --history": history_view([ROLLOUT]).data,
@@ -256,5 +278,11 @@ def test_every_command_with_a_result_is_in_the_topic() -> None:
     headings = re.findall(r"^## (crawlctl .+)$", TEXT, re.MULTILINE)
     told = {*headings, *(span.removesuffix(" ID") for span in spans(TEXT))}
     told |= {heading.removesuffix(" --dry-run").removesuffix(" --history") for heading in headings}
-    without_contract = {"crawlctl web serve", "crawlctl docs", "crawlctl init", "crawlctl inventory schema"}
+    without_contract = {
+        "crawlctl top",
+        "crawlctl web serve",
+        "crawlctl docs",
+        "crawlctl init",
+        "crawlctl inventory schema",
+    }
     assert {command.name for command in declared_commands()} - told == without_contract

@@ -81,7 +81,8 @@ class JobLogs:
     """The logs of a cluster's jobs. Any thread may call; ways to nodes are remembered.
 
     `place` is where logs lie that were shipped elsewhere than to Redis; `say` hears once of each node whose log comes
-    by another way than HTTP. `offsets` is what readers found out of the nodes' time zones.
+    by another way than HTTP; `patience_s` is how long a node may take that is asked through Redis. `offsets` is what
+    readers found out of the nodes' time zones.
     """
 
     def __init__(
@@ -91,11 +92,13 @@ class JobLogs:
         *,
         place: LogAddress | None = None,
         say: Callable[[str], None] = lambda _: None,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self._nodes = nodes
         self._open_store = open_store
         self._place = place
         self._say = say
+        self._patience_s = patience_s
         self.offsets: dict[NodeName, timedelta] = {}
         self._said: set[str] = set()
         self._ways: dict[NodeName, tuple[float, NodeFiles]] = {}
@@ -211,7 +214,7 @@ class JobLogs:
             raise failed[1]
         if known is not None and now < known[0]:
             return known[1]
-        found = reach(self._nodes, name, self._open_store, say=self.tell, patience_s=PATIENCE_S)
+        found = reach(self._nodes, name, self._open_store, say=self.tell, patience_s=self._patience_s)
         with self._lock:
             self._ways[name] = (now + WAY_S, found)
         return found

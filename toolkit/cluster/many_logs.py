@@ -82,7 +82,7 @@ class ManyLogs:
                 if self._clock() - listed_at >= LIST_S:
                     self._list(seen)
                     listed_at = self._clock()
-                self._close()
+                self._close(reorder)
                 if not self._streams:
                     # Perhaps more have come since.
                     self._list(seen)
@@ -115,10 +115,11 @@ class ManyLogs:
             elif is_new:
                 self._tell(f"more than {MAX_STREAMS} jobs run: of the others nothing is shown until some of these end")
 
-    def _close(self) -> None:
+    def _close(self, reorder: Reorder) -> None:
         for job_id in [job_id for job_id, stream in self._streams.items() if not stream.is_open]:
             self._tell_problem(self._streams.pop(job_id))
             self._over.add(job_id)
+            reorder.forget(job_id)
 
     def _by_node(self) -> Mapping[NodeName | None, Sequence[JobStream]]:
         groups: dict[NodeName | None, list[JobStream]] = {}

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from toolkit.cluster.files import read_log
+from toolkit.cluster.job_log import JobLogs
 from toolkit.cluster.membership import plug_in_error, registered
 from toolkit.cluster.nodes import Nodes
-from toolkit.cluster.reaching import reach
 from toolkit.model.errors import CrawlctlError
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import NodeName, VersionName
@@ -146,12 +146,15 @@ def explain_ended(job: Job, *, log: Sequence[str] = (), log_error: str | None = 
 def log_end(
     nodes: Nodes | None, job: Job, open_store: Callable[[], Store], *, lines: int = LOG_LINES
 ) -> tuple[tuple[str, ...], str | None]:
-    """Return the last lines of the job's log, and why there are none if so; its node is asked whichever way leads."""
+    """Return the last lines of the job's log, and why there are none if so.
+
+    Its node is asked whichever way leads there; where none does, what it has shipped is read.
+    """
     if nodes is None or job.node is None:
         return (), f"its node {job.node or '(none)'} is not in the inventory"
     try:
-        node = reach(nodes, job.node, open_store, say=lambda _: None, patience_s=LOG_PATIENCE_S)
-        content = b"".join(read_log(node, job, last_lines=lines))
+        there = JobLogs(nodes, open_store, patience_s=LOG_PATIENCE_S).files(job)
+        content = b"".join(read_log(there, job, last_lines=lines))
     except CrawlctlError as error:
         return (), error.message
     return tuple(content.decode("utf-8", "replace").splitlines()), None

@@ -1,5 +1,6 @@
--- Forget the shipped logs of some jobs: those that have ended, or of which nothing was shipped for long.
--- KEYS: order ended sizes, then for each job: its log, its parts
+-- Forget the shipped logs of those among some jobs that have ended, or of which nothing was shipped for long.
+-- KEYS: order ended sizes
+--       then for each job its log and its parts
 -- ARGV: keep_ms (-1: whatever its age, if it has ended), then for each job its id
 -- RETURNS: how many were forgotten
 local order, ended, sizes = KEYS[1], KEYS[2], KEYS[3]
