@@ -32,7 +32,7 @@ def run_program(sink: Sink, message: Message, *, programs: Mapping[str, Sequence
     if not words:
         raise SinkError(f"this node permits no program {sink.program!r}: alert_commands of its [crawlctl] names none")
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    environment |= {"CRAWLCTL_EVENT": message.key, "CRAWLCTL_SEVERITY": message.severity.value}
+    environment |= {"ALERT_KEY": message.key, "ALERT_SEVERITY": message.severity.value}
     try:
         process = subprocess.Popen(
             list(words),

@@ -82,13 +82,13 @@ def trial(
     from toolkit.cli.durations import seconds
     from toolkit.cluster.alerts import try_sink
     from toolkit.rollout.lock import operator
-    from toolkit.views.alerts import tested_view
+    from toolkit.views.alerts import arrived_view
 
     wait_s = float(seconds(timeout))
     session.audit(subject=sink)
     with session.printer.busy(lambda: f"waiting for a node to tell {sink}"):
         took_s = try_sink(session.shared, sink, by=operator(), timeout_s=wait_s)
-    session.printer.show(tested_view(sink, took_s))
+    session.printer.show(arrived_view(sink, took_s))
 
 
 def silence(

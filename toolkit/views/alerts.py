@@ -94,7 +94,7 @@ def changes_view(changes: Sequence[AlertChange]) -> View:
     return View(data, lambda: plain_table("", "WHAT", "NAME", "KEYS", rows=rows, optional=("KEYS",)))
 
 
-def tested_view(sink: str, took_s: float) -> View:
+def arrived_view(sink: str, took_s: float) -> View:
     """Show that a test arrived."""
     data = {"sink": sink, "delivered": True, "seconds": round(took_s, 3)}
     return View(data, lambda: plain_table("SINK", "", rows=[(sink, f"took the test within {took_s:.2f} s")]))

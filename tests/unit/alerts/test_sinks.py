@@ -161,7 +161,7 @@ def test_a_program_gets_the_message_and_nothing_of_the_nodes_environment(
     programs = {"page": [sys.executable, "-c", code, "--team ops; rm"]}
     send(Sink("pager", SinkKind.COMMAND, program="page"), MESSAGE, programs=programs)
     body, environment, words = json.loads(out.read_text())
-    assert body["key"] == environment["CRAWLCTL_EVENT"] == MESSAGE.key
+    assert body["key"] == environment["ALERT_KEY"] == MESSAGE.key
     assert "CRAWLCTL_REDIS" not in environment
     assert words[1:] == ["--team ops; rm"]
 
