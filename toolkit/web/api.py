@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse
 
-from toolkit.web import api_acting, api_reading
+from toolkit.web import api_acting, api_reading, api_watching
 from toolkit.web.problems import PROBLEM_TYPE, TITLES
 from toolkit.web.shapes import Problem
 from toolkit.web.visitor import FORM_HEADER, anyone
@@ -27,6 +27,7 @@ problem JSON (RFC 9457) whose `error` is that of the command line: `kind`, `mess
 
 router = APIRouter()
 router.include_router(api_reading.router)
+router.include_router(api_watching.router)
 router.include_router(api_acting.router)
 
 

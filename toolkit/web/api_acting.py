@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Response
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from toolkit.cluster.crawl_jobs import crawl_settings, refuse_to_join
 from toolkit.cluster.schedule import Placed
@@ -30,6 +30,7 @@ from toolkit.web.asking import (
     Flag,
     JobName,
     JobRef,
+    Moment,
     NodeRef,
     Pairs,
     ProjectRef,
@@ -61,7 +62,7 @@ class OrderWish(Wish):
     attempts: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS, strict=True)] = DEFAULT_ATTEMPTS
     retry_failed: Flag = False
     timeout_s: Annotated[float, Field(gt=0, le=10 * 365 * 86400, strict=True)] | None = None
-    at: AwareDatetime | None = None
+    at: Moment | None = None
 
     def laid_on(self, plain: Order) -> Order:
         """Return the order with these wishes."""
@@ -141,13 +142,13 @@ def schedule(visitor: Operating, wish: OrderWish) -> Response:
     return answer(scheduled_view(placed).data, 201)
 
 
-@router.post("/jobs/cancel", response_model=shapes.Cancelled, tags=["jobs"])
+@router.post("/cancel", response_model=shapes.Cancelled, tags=["jobs"])
 def cancel(visitor: Operating, wish: CancelWish) -> Response:
     """Cancel jobs, and answer when their processes are gone; one with an error is not proven to be."""
     return answer(cancelled_view(visitor.acts.cancel(wish.jobs, grace_s=wish.grace_s)).data)
 
 
-@router.post("/jobs/retry", response_model=list[shapes.JobRow], tags=["jobs"])
+@router.post("/retry", response_model=list[shapes.JobRow], tags=["jobs"])
 def retry(visitor: Operating, wish: RetryWish) -> Response:
     """Put failed, lost or cancelled jobs back into the queue."""
     return answer([job_row(job) for job in visitor.acts.retry(wish.jobs)])

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import Path, Query, Request
 from fastapi.responses import JSONResponse
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 MAX_LIMIT, MAX_OFFSET = 1000, 10_000_000
 MAX_TEXT_CHARS = 200
 SAFE_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
 NAME = r"^[^/\\\x00-\x1f\x7f\s-][^/\\\x00-\x1f\x7f]*$"
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:")
 CRAWL_NAME = r"^[^\s{}/%\x00-\x1f\x7f-][^\s{}/%\x00-\x1f\x7f]*$"
 
 
-def _text(value: str) -> str:
+def _text(value: str | None) -> str | None:
     try:
-        value.encode()
+        (value or "").encode()
     except UnicodeEncodeError as error:
         raise ValueError("it is not text") from error
+    return value
+
+
+def _written(value: object) -> object:
+    # A bare number would be taken for seconds since 1970.
+    if value is not None and not (isinstance(value, str) and _MOMENT.match(value)):
+        raise ValueError("write it as 2026-11-21T07:02:33Z, with its time zone")
     return value
 
 
@@ -37,7 +46,9 @@ ProjectQuery = Annotated[str | None, Query(max_length=MAX_TEXT_CHARS, pattern=SA
 SpiderQuery = Annotated[str | None, Query(max_length=MAX_TEXT_CHARS, pattern=NAME), Text]
 LimitQuery = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many, newest first.")]
 OffsetQuery = Annotated[int, Query(ge=0, le=MAX_OFFSET, description="How many to leave out before.")]
-SinceQuery = Annotated[AwareDatetime | None, Query(description="Not older than this moment (ISO 8601, with its zone).")]
+Moment = Annotated[AwareDatetime, BeforeValidator(_written)]
+SinceQuery = Annotated[Moment | None, Query(description="Not older than this moment (ISO 8601, with its zone).")]
+EventQuery = Annotated[str | None, Query(max_length=50, pattern=r"^[0-9]{1,19}-[0-9]{1,19}$")]
 EntryQuery = Annotated[
     str | None, Query(max_length=50, pattern=r"^[0-9]{1,20}(-[0-9]{1,20})?$", description="Older than the one with it.")
 ]

@@ -15,6 +15,7 @@ from toolkit.views.errors import described
 from toolkit.web.own_paths import see_other
 from toolkit.web.refusals import TooOftenError, UnknownVisitorError, VisitorError
 from toolkit.web.rendering import page
+from toolkit.web.rights import declared
 from toolkit.web.visitor import Visitor, visitor_of
 
 PROBLEM_TYPE = "application/problem+json"
@@ -106,8 +107,19 @@ def _told_by_framework(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     kind = {404: "not_found", 405: "method"}.get(error.status_code, "usage")
-    message = f"there is nothing at {request.url.path[:200]}" if kind == "not_found" else str(error.detail)
-    return _answer(request, error.status_code, kind, message, None, headers=dict(error.headers or {}))
+    headers, message = dict(error.headers or {}), str(error.detail)
+    if kind == "not_found":
+        message = f"there is nothing at {request.url.path[:200]}"
+    elif kind == "method":
+        headers["Allow"] = ", ".join(allowed := _allowed(request))
+        message = f"{request.method} means nothing here, only {', '.join(allowed)}"
+    return _answer(request, error.status_code, kind, message, None, headers=headers)
+
+
+def _allowed(request: Request) -> list[str]:
+    """Return the methods that a path knows: the framework tells only those of the first route that it finds."""
+    routes = (route for route, _ in declared(request.app) if route.path_regex.match(request.url.path))
+    return sorted({method for route in routes for method in route.methods})
 
 
 def _told_of_input(request: Request, error: Exception) -> Response:

@@ -173,6 +173,7 @@ class Job(JobRow):
     bytes: int | None
     pages_per_minute: float | None
     memory_mb: float | None
+    statuses: dict[str, int] | None
     cancel_requested_at: str | None
     scheduled_by: str | None
     crawl: str | None
@@ -230,17 +231,6 @@ class Cancelled(Row):
     """What became of each job, as `crawlctl cancel`."""
 
     jobs: list[CancelledRow]
-
-
-class LogPart(Row):
-    """A part of a job's log: whole lines. `next` is what to ask for `after`, and gives nothing yet at the end."""
-
-    id: str
-    source: str
-    text: str
-    next: str
-    left_out: int
-    over: bool
 
 
 class ReleaseRow(Row):
