@@ -51,7 +51,7 @@ def cluster_columns(samples: Sequence[ClusterSample]) -> Mapping[str, list[float
         "at": [round(sample.at.timestamp(), 1) for sample in samples],
         "pages": [round(sample.pages_per_s, 2) for sample in samples],
         "items": [round(sample.items_per_s, 2) for sample in samples],
-        "errors": [round(sample.errors_per_s, 3) for sample in samples],
+        "errors_per_min": [round(sample.errors_per_s * 60, 2) for sample in samples],
         "pending": [sample.pending for sample in samples],
         "active": [sample.active for sample in samples],
     }

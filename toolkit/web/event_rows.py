@@ -7,6 +7,7 @@ from datetime import datetime
 from urllib.parse import quote
 
 from toolkit.model.events import Event
+from toolkit.views.events import in_words
 
 TONES = {
     "job.started": ("▸", "busy"),
@@ -32,7 +33,6 @@ TONES = {
     "alert.over": ("✓", "good"),
 }
 PAGES = {"job": "jobs", "node": "nodes", "crawl": "crawls", "cron": "crons", "release": "releases"}
-_WITH = ("spider", "project", "version", "node", "crawl", "by", "reason", "finish_reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,7 @@ def row_of(event: Event) -> EventRow:
     """Show an event."""
     kind = event.kind.value
     sign, tone = TONES.get(kind, ("●", "held"))
-    told = [event.about[name] for name in _WITH if event.about.get(name) and event.about[name] != event.subject]
-    told = told or [f"{name} {value}" for name, value in sorted(event.about.items())]
-    return EventRow(event.id, event.at, kind, sign, tone, event.subject, _link(event), " · ".join(told))
+    return EventRow(event.id, event.at, kind, sign, tone, event.subject, _link(event), in_words(event))
 
 
 def _link(event: Event) -> str | None:

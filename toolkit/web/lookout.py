@@ -13,8 +13,10 @@ from functools import cached_property
 from fastapi import Request
 
 from toolkit.cluster.board import Board, BoardView
+from toolkit.cluster.crawls import CrawlState, state_of
 from toolkit.cluster.desk import Desk
 from toolkit.cluster.job_log import JobLogs
+from toolkit.model.crawls import CrawlView
 from toolkit.model.crons import CronView
 from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.jobs import Job, JobState
@@ -39,7 +41,6 @@ class Lookout:
     @cached_property
     def logs(self) -> JobLogs:
         """The logs of jobs, wherever they are."""
-
         return JobLogs(self.desk.nodes, self.desk.open_store)
 
     def board(self) -> BoardView:
@@ -62,6 +63,10 @@ class Lookout:
         shared = self.desk.store.shared
         return () if shared is None else self.glances.get("crons", shared.crons.all, fresh_s=SNAPSHOT_FRESH_S)
 
+    def crawls(self) -> Sequence[CrawlView]:
+        """Return all crawls as they were a few seconds ago; their sizes are not counted anew for each browser."""
+        return self.glances.get("crawls", self.desk.crawls, fresh_s=SNAPSHOT_FRESH_S)
+
 
 def lookout_of(request: Request, desk: Desk) -> Lookout:
     """Return the server's lookout, made with the first desk that comes: all look at the same cluster."""
@@ -80,6 +85,7 @@ class Overview:
     running: Sequence[Job]
     trouble: Sequence[Job]
     next_crons: Sequence[CronView]
+    crawls: Sequence[tuple[CrawlView, CrawlState]]
     samples: Sequence[ClusterSample]
     away: str | None = None
 
@@ -98,14 +104,17 @@ class Overview:
 def overview_of(lookout: Lookout) -> Overview:
     """Read what the overview shows; a store that is away costs what only it knows."""
     snapshot = lookout.snapshot()
-    board, crons, samples, away = None, (), (), None
+    board, away = None, None
+    crons: Sequence[CronView] = ()
+    crawls: Sequence[CrawlView] = ()
+    samples: Sequence[ClusterSample] = ()
     try:
         board = lookout.board()
-        crons, samples = lookout.crons(), lookout.samples()
+        crons, samples, crawls = lookout.crons(), lookout.samples(), lookout.crawls()
     except StoreUnreachableError as error:
         away = error.message
     jobs = () if board is None else tuple(board.jobs.values())
-    return Overview(snapshot, board, busiest(board), troubled(jobs), due_next(crons), samples, away)
+    return Overview(snapshot, board, busiest(board), troubled(jobs), due_next(crons), under_way(crawls), samples, away)
 
 
 def busiest(board: BoardView | None) -> list[Job]:
@@ -127,3 +136,10 @@ def due_next(crons: Sequence[CronView]) -> list[CronView]:
     """Return the crons that fire next, the soonest first. Pure."""
     due = [view for view in crons if view.next_at is not None and not view.cron.is_paused]
     return sorted(due, key=lambda view: str(view.next_at))[:MAX_ROWS]
+
+
+def under_way(crawls: Sequence[CrawlView]) -> list[tuple[CrawlView, CrawlState]]:
+    """Return the crawls that are not over, the busiest first. Pure."""
+    states = [(view, state_of(view)) for view in crawls]
+    open_ones = [each for each in states if each[1] is not CrawlState.OVER]
+    return sorted(open_ones, key=lambda each: -(each[0].pages_per_minute or 0))[:MAX_ROWS]

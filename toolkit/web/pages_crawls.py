@@ -28,7 +28,7 @@ Text = Annotated[str, Form()]
 @router.get("/crawls")
 def crawls(request: Request, visitor: Looking) -> HTMLResponse:
     """List all crawls."""
-    views = lookout_of(request, visitor.desk).glances.get("crawls", visitor.desk.crawls)
+    views = lookout_of(request, visitor.desk).crawls()
     rows = [(view, state_of(view), len(live_workers(view))) for view in views]
     return page(request, "crawls.html", visitor=visitor, title="Crawls", rows=rows)
 
@@ -101,6 +101,7 @@ def limit(
     request: Request,
     visitor: Operating,
     crawl: str,
+    *,
     domain: Text = "",
     per_second: Text = "",
     concurrency: Text = "",

@@ -5,17 +5,20 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from toolkit.model.crons import CronView
-from toolkit.model.errors import NotFoundError
+from toolkit.cluster.crons import upcoming
+from toolkit.model.crons import CronView, FiringState
+from toolkit.model.errors import NotFoundError, RefusedError
 from toolkit.web.acting import acted
 from toolkit.web.lookout import Lookout, lookout_of
 from toolkit.web.rendering import page
 from toolkit.web.visitor import Looking, Operating
+from toolkit.web.words import now
 
 router = APIRouter(include_in_schema=False)
 
 MAX_SHOWN = 200
 MAX_FIRINGS = 50
+NEXT_SHOWN = 5
 
 
 @router.get("/crons")
@@ -43,7 +46,16 @@ def cron(request: Request, visitor: Looking, name: str) -> HTMLResponse:
     firings = lookout.glances.get(
         ("firings", name), lambda: lookout.desk.shared.crons.firings(view.cron.name, limit=MAX_FIRINGS)
     )
-    return page(request, "cron.html", visitor=visitor, title=f"Cron {name}", view=view, cron=view.cron, firings=firings)
+    return page(
+        request,
+        "cron.html",
+        visitor=visitor,
+        title=f"Cron {name}",
+        view=view,
+        cron=view.cron,
+        firings=firings,
+        upcoming=[] if view.cron.is_paused else upcoming(view.cron, now=now(), count=NEXT_SHOWN),
+    )
 
 
 @router.post("/crons/{name}/pause")
@@ -73,8 +85,12 @@ def run(request: Request, visitor: Operating, name: str) -> RedirectResponse:
     """Fire a cron now, by hand."""
 
     def act() -> str:
-        visitor.acts.run_cron(name)
-        return f"{name} was run"
+        firing = visitor.acts.run_cron(name)
+        if firing is None:
+            return f"{name} waits for the end of its last firing, and fires then"
+        if firing.state is not FiringState.FIRED:
+            raise RefusedError(f"{name} was {firing.state.value}: {firing.reason or 'no reason is known'}")
+        return f"{name} was run: {', '.join(firing.jobs) or 'no job'}"
 
     return acted(request, visitor, f"/crons/{name}", act)
 

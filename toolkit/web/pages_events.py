@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from toolkit.cluster.audit_trail import AuditFilter, audit_trail
+from toolkit.cluster.event_trail import EventFilter
 from toolkit.model.events import Event, EventKind
 from toolkit.store.interfaces_watch import Events
 from toolkit.web.event_rows import row_of
@@ -61,6 +62,8 @@ def older(stream: Events, *, kind: str, subject: str, before: str) -> tuple[list
 
     At most 20,000 are looked through at a time: then the page may be short, and the next goes on from there.
     """
+    kinds = (kind if "." in kind else f"{kind}.*",) if kind else ()
+    wanted = EventFilter(kinds=kinds, subject=subject or None)
     is_all = not kind and not subject
     found: list[Event] = []
     last = before or None
@@ -70,17 +73,8 @@ def older(stream: Events, *, kind: str, subject: str, before: str) -> tuple[list
             if len(found) == PAGE:
                 return found, last
             last = event.id
-            if is_meant(event, kind=kind, subject=subject):
+            if wanted.admits(event):
                 found.append(event)
         if len(some) < (PAGE + 1 if is_all else SCAN):
             return found, None
     return found, last
-
-
-def is_meant(event: Event, *, kind: str, subject: str) -> bool:
-    """Say whether an event is one of those asked for: a kind, or all of a group; a subject, or the begin of one."""
-    name = event.kind.value
-    about = (event.subject, event.about.get("spider", ""), event.about.get("node", ""))
-    return (not kind or name == kind or name.partition(".")[0] == kind) and (
-        not subject or any(text.startswith(subject) for text in about)
-    )

@@ -57,6 +57,7 @@ class Search:
 
 
 def search_of(
+    *,
     q: Annotated[str, Query(max_length=MAX_TEXT)] = "",
     state: Annotated[str, Query(max_length=MAX_TEXT)] = "",
     spider: Annotated[str, Query(max_length=MAX_TEXT)] = "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Request
@@ -27,7 +28,7 @@ def nodes(request: Request, visitor: Looking, q: str = "", state: str = "") -> H
     """List all nodes, or those whose name, address or label holds a text, or that are in a state."""
     lookout = lookout_of(request, visitor.desk)
     rows = lookout.glances.get("nodes", visitor.desk.node_rows, fresh_s=2.0)
-    shown = [row for row in rows if _is_meant(row, q.strip().lower(), state)]
+    shown = sorted((row for row in rows if _is_meant(row, q.strip().lower(), state)), key=_place)
     return page(
         request,
         "nodes.html",
@@ -76,3 +77,8 @@ def resume(request: Request, visitor: Operating, names: Names, back: Annotated[s
 def _is_meant(row: NodeRow, text: str, state: str) -> bool:
     words = [row.name, row.address, *(f"{name}={value}" for name, value in row.labels.items())]
     return (not state or row.state == state) and (not text or any(text in word.lower() for word in words))
+
+
+def _place(row: NodeRow) -> list[tuple[int, str]]:
+    """Put node-2 before node-10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,9})", row.name)]

@@ -12,10 +12,13 @@ from markupsafe import Markup
 from toolkit.model.jobs import Job
 from toolkit.views.jobs import span_text
 
-NONE = "–"
-_KILO = 1000
+NONE = "\N{EN DASH}"
+# What is laid into these is escaped.
+_STATE = Markup('<span class="state {}"><span aria-hidden="true">{}</span> {}</span>')
+_TIME = Markup('<time datetime="{}" title="{}">{}</time>')
 _BYTES = 1024
 _FEW = 10
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 
 SIGNS = {
     "pending": ("○", "wait"),
@@ -55,31 +58,37 @@ def state(value: str | StrEnum, label: str | None = None) -> Markup:
     """Show a state: its sign and its word."""
     word = str(value)
     sign, tone = SIGNS.get(word, ("●", "held"))
-    text = '<span class="state {}"><span aria-hidden="true">{}</span> {}</span>'
-    return Markup(text).format(tone, sign, label or word)  # noqa: S704 - its arguments are escaped
+    return _STATE.format(tone, sign, label or word)
 
 
-def moment(at: datetime | None) -> Markup:
+def moment(at: datetime | None) -> str:
     """Show a moment: how long ago it was or how soon it is, and, on pointing at it, the time itself."""
     if at is None:
-        return Markup(NONE)
+        return NONE
     seconds = (now() - at).total_seconds()
-    told = f"in {span_text(-seconds)}" if seconds < -1 else f"{span_text(seconds)} ago"
+    told = f"in {about(-seconds)}" if seconds < -1 else f"{about(seconds)} ago"
     return _time(at, told)
 
 
-def clock(at: datetime | None) -> Markup:
+def about(seconds: float) -> str:
+    """Show a span in its largest unit only: what a page says of it is old at once."""
+    for unit_s, unit in ((_DAY_S, "d"), (_HOUR_S, "h"), (_MINUTE_S, "m")):
+        if seconds >= 2 * unit_s:
+            return f"{int(seconds // unit_s)}{unit}"
+    return f"{max(0, int(seconds))}s"
+
+
+def clock(at: datetime | None) -> str:
     """Show a moment by the clock, with its date where that is not today."""
     if at is None:
-        return Markup(NONE)
+        return NONE
     is_near = abs(now() - at) < timedelta(hours=18)
     return _time(at, f"{at:%H:%M:%S}" if is_near else f"{at:%Y-%m-%d %H:%M}")
 
 
 def _time(at: datetime, told: str) -> Markup:
-    text = '<time datetime="{}" title="{}">{}</time>'
     utc = at.astimezone(UTC)
-    return Markup(text).format(f"{utc:%Y-%m-%dT%H:%M:%SZ}", f"{utc:%Y-%m-%d %H:%M:%S} UTC", told)  # noqa: S704
+    return _TIME.format(f"{utc:%Y-%m-%dT%H:%M:%SZ}", f"{utc:%Y-%m-%d %H:%M:%S} UTC", told)
 
 
 def took(job: Job) -> str:

@@ -143,7 +143,7 @@ function count() {
 
 document.addEventListener("click", async (event) => {
   const copy = event.target.closest("[data-copy]");
-  if (copy) { await navigator.clipboard.writeText(copy.dataset.copy); copy.textContent = "✓"; setTimeout(() => { copy.textContent = "⧉"; }, 1500); }
+  if (copy) { await navigator.clipboard.writeText(copy.dataset.copy); copy.classList.add("done"); setTimeout(() => copy.classList.remove("done"), 1500); }
   for (const asked of all("details.ask[open]")) if (!asked.contains(event.target)) asked.open = false;
 });
 

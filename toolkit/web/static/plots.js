@@ -1,11 +1,13 @@
 // Draws what stands under `data-source` as columns, with uPlot; until then, and without it, the page shows a small line.
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const KINDS = {
-  throughput: [["pages", "Pages/s", "one"], ["items", "Items/s", "two"], ["errors", "Errors/s", "three"]],
-  queue: [["pending", "Waiting", "four"], ["active", "Running", "one"]],
-  speed: [["pages_per_min", "Pages/min", "one"], ["items_per_min", "Items/min", "two"]],
-  counts: [["pages", "Pages", "one"], ["items", "Items", "two"], ["errors", "Errors", "three"]],
-  memory: [["memory", "Memory MB", "four"]],
+  throughput: [["pages", "Pages", "one"], ["items", "Items", "two"]],
+  errors: [["errors_per_min", "Errors", "three"]],
+  queue: [["pending", "Wait", "four"], ["active", "Run", "one"]],
+  speed: [["pages_per_min", "Pages", "one"], ["items_per_min", "Items", "two"]],
+  counts: [["pages", "Pages", "one"], ["items", "Items", "two"]],
+  job_errors: [["errors", "Errors", "three"]],
+  memory: [["memory", "MB", "four"]],
 };
 const MIN_GAP_MS = 4000;
 const drawn = new Map();
@@ -53,25 +55,30 @@ export async function draw(isAnew) {
   }
 }
 
+const last = (values) => values.findLast((value) => value != null);
+
 function options(place, series) {
   const axis = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
   return {
-    width: place.clientWidth, height: 180, padding: [8, 8, 0, 0],
+    width: place.clientWidth, height: 160, padding: [8, 8, 0, 0],
     cursor: { points: { size: 6 } },
-    axes: [axis, { ...axis, size: 52, values: (_, ticks) => ticks.map(short) }],
-    scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.08, 1e-6) || 1] } },
-    series: [{ value: (_, at) => (at == null ? "–" : new Date(at * 1000).toLocaleTimeString()) },
+    axes: [{ ...axis, size: 28, space: 64, values: (_, moments) => moments.map(clock) }, { ...axis, size: 46, values: (_, ticks) => ticks.map(short) }],
+    scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
+    series: [{ label: "At", value: (plot, at) => clock(at ?? last(plot.data[0])) },
       ...series.map(([, label, name], at) => ({
-        label, stroke: colour(name), width: 1.6, spanGaps: true, points: { show: false }, dash: at === 2 ? [4, 3] : at === 1 ? [9, 3] : undefined,
-        fill: at === 0 ? `${colour(name)}1f` : undefined, value: (_, value) => (value == null ? "–" : short(value)),
+        label, stroke: colour(name), width: 1.6, spanGaps: true, points: { show: false }, dash: at ? [9, 3] : undefined,
+        fill: at ? undefined : `${colour(name)}1f`, value: (plot, value, place, index) => short(index == null ? last(plot.data[place]) : value),
       }))],
   };
 }
 
+const clock = (at) => (at == null ? "–" : new Date(at * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }));
+
 function short(value) {
+  if (value == null) return "–";
   if (Math.abs(value) >= 1e6) return `${+(value / 1e6).toFixed(1)} M`;
   if (Math.abs(value) >= 1e4) return `${+(value / 1e3).toFixed(1)} k`;
   return `${+value.toFixed(value < 10 ? 2 : 1)}`;
 }
 
-new ResizeObserver(() => { for (const [place, plot] of drawn) plot.setSize({ width: place.clientWidth, height: 180 }); }).observe(document.body);
+new ResizeObserver(() => { for (const [place, plot] of drawn) plot.setSize({ width: place.clientWidth, height: 160 }); }).observe(document.body);
