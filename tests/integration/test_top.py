@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from support.busy_cluster import BusyCluster
+from support.doors import nodes_of
+from support.fleet import Fleet
 from support.queue_desk import QueueDesk, queue_desk
 from support.redis_server import RedisServer
 from support.screen_text import played, screen_of, until, until_shown
@@ -16,8 +18,10 @@ from support.waiting import wait_until
 from textual.pilot import Pilot
 
 from toolkit.cluster.acts import Acts
+from toolkit.cluster.desk import Desk
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.queue import Claimed
+from toolkit.store.open import open_store
 from toolkit.top.app import Top
 from toolkit.top.jobs_tab import JobRow
 from toolkit.top.watcher import Watcher
@@ -219,6 +223,28 @@ def test_a_log_grows_on_the_job_s_screen_and_says_why_there_is_none(cluster: Bus
         await until_shown(pilot, "[2 jobs 6]")
 
     played(app, play)
+
+
+def test_stock_nodes_without_a_redis_are_shown_and_their_jobs_cancelled(tmp_path: Path) -> None:
+    with Fleet(nodes=3, job_s=60, slots=1, project="shop", spiders=("books",)) as fleet:
+        store = open_store(None, tmp_path)
+        desk = Desk(nodes_of(fleet.hosts), lambda: store)
+        (placed,) = Acts(desk, who="ann@desk").schedule("books", project="shop", version="v1")
+        app = Top(Watcher(desk), Acts(desk, who="ann@desk"), name="main", every_s=0.1)
+
+        async def play(pilot: Pilot[Any]) -> None:
+            await until_shown(pilot, "nodes 3")
+            await until_shown(pilot, placed.job.id[:8])
+            await pilot.press("4")
+            await until_shown(pilot, "jobs wait on the stock nodes themselves")
+            await pilot.press("1", "d")
+            await until_shown(pilot, "a stock node cannot be drained")
+            await pilot.press("2", "c", "y")
+            await until_shown(pilot, f"{placed.job.id[:8]}: gone")
+
+        played(app, play)
+        desk.nodes.close()
+        store.close()
 
 
 def _finish(queue: QueueDesk, claim: Claimed) -> None:

@@ -179,10 +179,10 @@ class Board:
     def _ask_stock(self, store: Store, *, every_s: float, now: datetime) -> None:
         """List the jobs of stock nodes anew, when it is time."""
         began_s = self._clock()
-        if began_s < self._stock_at_s or not len(self._desk.nodes):
+        if began_s < self._stock_at_s:
             return
         _, stock = split(self._desk.nodes, registered(store))
-        if len(stock):
+        if len(stock) or store.shared is None:
             listed = list_jobs(stock, store.jobs, JobFilter(), now=now, limit=MAX_STOCK)
             found = [job for job in listed.jobs if store.shared is None or not job.is_queued]
             there = {job.id for job in found}
