@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from support.queue_desk import SOON_S, QueueDesk, a_report, an_ending
+import redis
+from support.queue_desk import SOON_S, QueueDesk, a_report, an_ending, queue_desk
+from support.redis_server import RedisServer
 from support.waiting import wait_until
 
+from toolkit.cluster.alerts import overview
 from toolkit.duties.judge import judge
-from toolkit.model.alerts import Action, Alerts, Rule, RuleKind
-from toolkit.model.events import EventKind
+from toolkit.model.alerts import Action, Alerts, HeldEvent, Progressed, Rule, RuleKind, Sink, SinkKind
+from toolkit.model.errors import StoreUnreachableError
+from toolkit.model.events import Event, EventKind
+from toolkit.model.hosts import Secret
 from toolkit.model.jobs import JobState
 from toolkit.model.queue import Claimed, Ending, Progress
+from toolkit.store.acl import Role, users_of
 
 ERRORS = Rule("errors", (), RuleKind.ERRORS, threshold=10, within_s=0.1, do=Action.PAUSE)
 IDLE = Rule("idle", (), RuleKind.PROGRESS, within_s=0.2, spider="b*", do=Action.CANCEL)
@@ -139,3 +146,40 @@ def test_one_node_in_a_while_judges_and_none_where_there_are_no_alerts(desk: Que
     rules(desk, WAITING)
     judge(desk.store, desk.shared)
     assert desk.redis.exists(desk.keys.duty("judge")) == 1
+
+
+def test_a_node_with_its_own_rights_judges_and_tells_and_a_spider_reads_nothing(
+    redis_server: RedisServer, tmp_path: Path
+) -> None:
+    redis_server.flush()
+    users = {user.role: user for user in users_of("main")}
+    urls = {role: f"redis://{user.name}:hunter2@127.0.0.1:{redis_server.port}/0" for role, user in users.items()}
+    with redis.Redis.from_url(redis_server.url, decode_responses=True) as admin:
+        for user in users.values():
+            admin.execute_command("ACL", "SETUSER", user.name, *user.rules(), ">hunter2")
+        admin.execute_command("ACL", "LOG", "RESET")
+        with queue_desk(urls[Role.OPERATOR], tmp_path) as operator, queue_desk(urls[Role.NODE], tmp_path) as node:
+            sink = Sink("hook", SinkKind.WEBHOOK, url=Secret("https://hooks.example/T0P"))
+            threshold_rules = {rule.name: rule for rule in (ERRORS, IDLE, FEW, WAITING)}
+            operator.shared.alerts.put(Alerts({"hook": sink}, threshold_rules), by="ann")
+            operator.register(a_report())
+            operator.add("j1", "j2")
+            claim = node.run(a_report())
+            judge(node.store, node.shared)
+            node.finish(claim)
+            lease = node.shared.alerts.take(["hook"], holder="node-1", term_s=60)
+            assert lease is not None
+            held = HeldEvent(Event(EventKind.NODE_LOST, "n", id="1-1"), "errors", lease.now)
+            assert node.shared.alerts.advance(lease, Progressed(hold=[held], told=["errors"], tries=1), term_s=60)
+            assert node.shared.alerts.read().sinks["hook"] == sink
+            node.shared.alerts.news("0-0", wait_s=0.01)
+            node.shared.alerts.give_back(lease)
+            assert overview(operator.shared).sinks["hook"].held == 1
+            operator.shared.alerts.silence("idle", for_s=60, by="ann")
+            assert operator.shared.alerts.unsilence("idle")
+            operator.shared.alerts.put(Alerts(), by="ann")
+        assert admin.execute_command("ACL", "LOG") == []
+        with queue_desk(urls[Role.SPIDER], tmp_path) as spider, pytest.raises(StoreUnreachableError, match="may not"):
+            spider.shared.alerts.read()
+        for user in users.values():
+            admin.execute_command("ACL", "DELUSER", user.name)

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from support.certificates import make_certificate
+from support.desk import Desk
 from support.hook_server import HookServer
 from support.mail_server import MailServer
 from support.plugin_node import PluginNode, running_plugin_nodes, shared_of, shared_store
@@ -129,3 +131,53 @@ def test_a_message_is_never_twice_under_way_and_none_is_lost_when_its_teller_is_
         assert len(hook.posted) <= len(subjects) + 1
         assert set(hook.most_at_once.values()) == {1}
         assert shared.alerts.failed() == ()
+
+
+ALERTS = """
+alerts:
+  sinks:
+    hook: {kind: webhook, url: {env: HOOK_URL}, secret: {env: HOOK_SECRET}}
+    refusing: {kind: slack, url: {env: REFUSING_URL}}
+  rules:
+    failures: {events: [job.failed], to: [hook], severity: critical}
+    slow: {no_progress: 15m, to: [hook], quiet: "22:00-07:00 Europe/Berlin"}
+"""
+
+
+def test_an_operator_applies_tries_and_silences_and_no_secret_is_shown(
+    shared: Shared, nodes: list[PluginNode], redis_server: RedisServer, tmp_path: Path
+) -> None:
+    secrets = ["a secret of sixteen", "T0P-S3CRET"]
+    with HookServer() as hook, HookServer(answers=[403] * 50) as refusing:
+        desk = Desk.of(nodes, redis_server.url, tmp_path / "desk", secrets=secrets)
+        environ = {"HOOK_URL": hook.url, "HOOK_SECRET": secrets[0], "REFUSING_URL": refusing.url}
+        assert "no section alerts" in desk.error("alerts", "apply", exit_code=3)
+        inventory = desk.folder / "inventory.yaml"
+        inventory.write_text(json.dumps(yaml.safe_load(inventory.read_text()) | yaml.safe_load(ALERTS)))
+        desk.run("jobs", "list")  # wants no secret of a sink
+        assert "HOOK_URL is not set" in desk.error("alerts", "apply", "--dry-run", exit_code=3)
+        planned = desk.json("alerts", "apply", "--dry-run", env=environ)
+        assert [each["name"] for each in planned] == ["hook", "refusing", "failures", "slow"]
+        assert desk.json("alerts")["sinks"] == []
+        assert desk.json("alerts", "apply", env=environ) == planned
+        assert desk.json("alerts", "apply", env=environ) == []
+        assert desk.json("alerts", "test", "hook")["delivered"]
+        assert hook.posted[0].json["events"][0]["kind"] == "alert.firing"
+        assert "answers 403" in desk.error("alerts", "test", "refusing", exit_code=4)
+        assert "did you mean 'hook'" in desk.error("alerts", "test", "hok", exit_code=7)
+        desk.run("alerts", "silence", "failures", "--for", "1h")
+        told(shared, "j1")
+        told_of = desk.json("alerts", "list")
+        assert [rule["silent_until"] is not None for rule in told_of["rules"]] == [True, False]
+        assert desk.json("alerts", "unsilence", "failures") == {"rule": "failures", "was_silent": True}
+        told(shared, "j2")
+        wait_until(lambda: len(hook.taken) == 2, deadline_s=SOON_S, what="the failure")
+        assert hook.taken[1].subjects == ["j2"]
+        sinks = {sink["name"]: sink for sink in desk.json("alerts")["sinks"]}
+        assert sinks["hook"]["where"] == hook.url.partition("/hooks")[0] + "/***"
+        assert (sinks["hook"]["delivered"], sinks["refusing"]["error"]) == (2, "127.0.0.1 answers 403")
+        for words in (["alerts"], ["alerts", "show", "hook"], ["alerts", "show", "slow"], ["alerts", "failed"]):
+            desk.run(*words)
+        done = [(entry["action"], entry["result"]) for entry in reversed(desk.json("audit"))]
+        assert ("alerts apply", "done") in done
+        assert ("alerts silence", "done") in done
