@@ -135,7 +135,7 @@ def secured_node(desk: Desk, folder: Path, state: Path) -> PluginNode:
     for name, secret in {**secured.files, "redis.url": Secret(secured.redis.reveal())}.items():
         (folder / name).touch(mode=0o600)
         (folder / name).write_text(secret.reveal())
-    own = {"redis_file": "redis.url", **secured.settings}
+    own = {"redis_file": "redis.url", "ship_logs": "redis", **secured.settings}
     again = PluginNode(folder, redis_url=None, port=node.port, own=own)
     again.ca_file = authority_file(state)
     return again
@@ -172,6 +172,8 @@ def test_the_whole_of_a_day_goes_on_with_the_least_rights_and_no_secret_is_told(
         desk.run(*words.split())
     assert {row["action"] for row in desk.json("audit")} >= {"deploy", "keys new", "redis users"}
     with stage.admin() as admin:
+        shipped = f"crawlctl:{{main}}:logs:{jobs[0]['id']}"
+        wait_until(lambda: admin.exists(shipped), deadline_s=SOON_S, what="its log to be shipped")
         assert [entry["object"] for entry in admin.acl_log()] == []
     look_through_files(stage)
 
