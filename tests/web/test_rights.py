@@ -21,7 +21,7 @@ NOBODY = {httpx.codes.UNAUTHORIZED, httpx.codes.SEE_OTHER}
 def calls(web: WebServer, *, but: str = "") -> Iterator[tuple[str, str, str]]:
     """Return each route that is not for everybody: its method, a path that fits it, and its right."""
     for route, right in declared(create_app(web.served)):
-        for method in sorted(route.methods - {"HEAD"}):
+        for method in sorted(route.methods or ()):
             if right not in {ANYONE, but}:
                 yield method, re.sub(r"{[^}]*}", "x", route.path), right
 

@@ -10,7 +10,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,17 +132,25 @@ def serve(
     stopping: threading.Event,
     tls: Tls | None = None,
     proxies: Sequence[str] = (),
+    on_ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; what is being answered then is answered, for five seconds at most.
 
-    A second signal ends it at once. `proxies` are the addresses whose word on who asks, and how, is believed.
+    A second signal ends it at once. `on_ready` is called when the first request could be answered. `proxies` are the
+    addresses whose word on who asks, and how, is believed.
     """
-    server = server_of(app, tls=tls, proxies=proxies)
+    server = server_of(app, tls=tls, proxies=proxies, on_ready=on_ready)
     with _ended_by_signals(server, stopping), listening:
         server.run(sockets=[listening])
 
 
-def server_of(app: FastAPI, *, tls: Tls | None = None, proxies: Sequence[str] = ()) -> uvicorn.Server:
+def server_of(
+    app: FastAPI,
+    *,
+    tls: Tls | None = None,
+    proxies: Sequence[str] = (),
+    on_ready: Callable[[], None] = lambda: None,
+) -> uvicorn.Server:
     """Return a server that ends when its `should_exit` is set; signals mean nothing to it."""
     config = uvicorn.Config(
         app,
@@ -160,11 +168,19 @@ def server_of(app: FastAPI, *, tls: Tls | None = None, proxies: Sequence[str] = 
         ssl_certfile=None if tls is None else str(tls.cert),
         ssl_keyfile=None if tls is None else str(tls.key),
     )
-    return _Server(config)
+    return _Server(config, on_ready)
 
 
 class _Server(uvicorn.Server):
-    """A server whose signals are somebody else's."""
+    """A server whose signals are somebody else's, and which says when it is ready."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -56,11 +56,15 @@ def start(wanted: Wanted, *, desk: Desk, folder: Path, cluster: str, say: Callab
         setup_key=None if has_users else secrets.token_urlsafe(32),
         is_metrics_open=wanted.is_metrics_open,
     )
-    for line in told(wanted, served):
-        say(line)
     log_to_stderr()
+
+    def tell() -> None:
+        for line in told(wanted, served):
+            say(line)
+
+    app = create_app(served)
     try:
-        serve(create_app(served), listening, stopping=served.stopping, tls=wanted.tls, proxies=wanted.proxies)
+        serve(app, listening, stopping=served.stopping, tls=wanted.tls, proxies=wanted.proxies, on_ready=tell)
     finally:
         file.close()
 
