@@ -79,12 +79,18 @@ class Teller:
     def work(self) -> None:
         """Tell the sink until the lease is another's, the sink is gone, or it is over; then give it back.
 
+        While Redis is away it waits: nobody else can take the lease then.
+
         Raises:
-            StoreUnreachableError: Redis does not answer.
+            StoreUnreachableError: Redis is away when it is to be given back.
 
         """
-        while not self.is_over.is_set() and self.turn():
-            pass
+        while not self.is_over.is_set():
+            try:
+                if not self.turn():
+                    break
+            except StoreUnreachableError:
+                self.is_over.wait(AGAIN_S)
         self.store.give_back(self.lease)
 
     def turn(self) -> bool:
@@ -148,13 +154,13 @@ class Teller:
         return True
 
     def _note(self, progressed: Progressed, *, term_s: float) -> bool:
-        """Note a step, also over a short absence of Redis: what was told once should not be told again."""
+        """Note a step, however long Redis is away: what was told once should not be told again."""
         while True:
             began = time.monotonic()
             try:
                 lease = self.store.advance(self.lease, progressed, term_s=term_s)
             except StoreUnreachableError:
-                if time.monotonic() - self._renewed_at > self._term_s or self.is_over.wait(AGAIN_S):
+                if self.is_over.wait(AGAIN_S):
                     raise
                 continue
             if lease is None:

@@ -183,7 +183,7 @@ class SinkLease:
     silences: Mapping[str, datetime] = field(default_factory=dict)
     """Rule → until when nobody is told."""
     held: Sequence[HeldEvent] = ()
-    """What is held, the next due first; at most some hundred."""
+    """What is held and due, at most some hundred, the first due first; if nothing is, the one that will be next."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,8 @@ _MAY_HAVE: Mapping[SinkKind, tuple[str, ...]] = {
     SinkKind.EMAIL: ("port", "tls", "username", "password", "ca"),
     SinkKind.COMMAND: (),
 }
+_PLAIN_ADDRESS = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.\[\]:-]+"
+_ADDRESS = re.compile(rf"{_PLAIN_ADDRESS}|[^<>@,;:\\\"()\[\]]+ <{_PLAIN_ADDRESS}>")
 _ALL_HAVE = ("kind", "timeout_s", "give_up")
 
 
@@ -147,8 +149,8 @@ class _SinkReader:
         for key, entry in parts.items():
             if key not in known:
                 document.blame(entry.place, f"a sink of kind {kind} has no {key}: it has {', '.join(known)}")
-        for address in (values.get("sender", "@"), *values.get("recipients", ())):
-            if "@" not in address or not address.isprintable():
+        for address in (*([values["sender"]] if "sender" in values else []), *values.get("recipients", ())):
+            if not _ADDRESS.fullmatch(address):
                 document.blame(self.entry.place, f"sink {name}: {address!r} is no mail address")
         if ("username" in parts) != ("password" in parts):
             document.blame(self.entry.place, f"sink {name} has one of username and password: a login needs both")

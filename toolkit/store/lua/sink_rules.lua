@@ -8,7 +8,7 @@
 local alerts, silences, tokens, events, failed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local time = redis.call("TIME")
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local MAX_SHOWN = 200
+local MAX_SHOWN = 200 -- of what is held and due
 
 local function newest_event()
   local found = redis.call("XREVRANGE", events, "+", "-", "COUNT", 1)
@@ -20,7 +20,10 @@ local function lease(name, sink, held, token, term_ms)
   redis.call("HSET", sink, "token", token, "expires_ms", string.format("%.0f", now_ms + term_ms))
   redis.call("HSETNX", sink, "cursor", redis.call("HGET", alerts, "since:" .. name) or newest_event())
   local revision = redis.call("HGET", alerts, "revision") or "0"
-  local waiting = redis.call("ZRANGE", held, 0, MAX_SHOWN - 1, "WITHSCORES")
+  local waiting = redis.call("ZRANGEBYSCORE", held, "-inf", now_ms, "WITHSCORES", "LIMIT", 0, MAX_SHOWN)
+  if #waiting == 0 then
+    waiting = redis.call("ZRANGE", held, 0, 0, "WITHSCORES")
+  end
   local now = string.format("%.0f", now_ms)
   return { token, now, revision, redis.call("HGETALL", sink), redis.call("HGETALL", silences), waiting }
 end
