@@ -21,6 +21,7 @@ READING = {
     *("nodes list", "nodes show", "nodes logs", "nodes wheelhouse"),
     *("inventory check", "inventory show", "inventory list", "inventory schema"),
     *("keys list", "keys show"),
+    *("metrics show", "metrics dashboard", "metrics rules"),
     *("web serve", "web users list", "web tokens list"),
 }
 
