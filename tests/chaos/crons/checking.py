@@ -13,8 +13,8 @@ from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId
 
 IN_TIME_MS = 1000
-LEASE_MS = 2000
-"""What a taker that died may cost beyond that."""
+LEASES_MS = 2 * 2000
+"""What takers that die or fall asleep may cost beyond that: two of them, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Evidence:
     """All that is known at the end; times are milliseconds.
 
     `due` maps each timed cron to its due times, with when it fires and the text of the due time; `disturbed` are the
-    times from a fault to the end of its effects. `followed` is the spider whose jobs the cron `follower` follows, and
+    times without Redis. `followed` is the spider whose jobs the cron `follower` follows, and
     `in_turn` the cron whose jobs may never overlap.
     """
 
@@ -97,7 +97,7 @@ def _look_at_lateness(verdict: Verdict, evidence: Evidence, what: str, fires_ms:
     late_ms = at_ms - fires_ms
     verdict.late_ms_max = max(verdict.late_ms_max, late_ms)
     disturbed_ms = sum(max(0, min(at_ms, end) - max(fires_ms, begin)) for begin, end in evidence.disturbed)
-    if late_ms > disturbed_ms + LEASE_MS + IN_TIME_MS:
+    if late_ms > disturbed_ms + LEASES_MS + IN_TIME_MS:
         verdict.broken.append(f"{what} was {late_ms} ms late, of which {disturbed_ms} ms were disturbed")
     if late_ms < 0:
         verdict.broken.append(f"{what} was {-late_ms} ms early")

@@ -6,6 +6,7 @@ import os
 import random
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from toolkit.model.releases import Release
 from toolkit.store.interfaces import Store
 from toolkit.store.open import open_store
 
-DIES_OF_100, DAWDLES_OF_100, REPEATS_OF_100 = 2, 10, 20
+DIES_OF_100, DAWDLES_OF_100, REPEATS_OF_100 = 2, 5, 20
 LONGEST_NAP_S = 2.5
 AGAIN_S = 0.2
 
@@ -65,13 +66,30 @@ class _Careless:
 def contend(url: str, name: str, *, seed: int, live_nodes: int) -> None:
     """Fire what is due until the process is killed."""
     chance = random.Random(seed)  # noqa: S311 - a plan, no secret
+    woken = threading.Event()
+    threading.Thread(target=_listen, args=(url, woken), daemon=True).start()
     while True:
         try:
             store = open_store(Secret(url), Path(tempfile.gettempdir()))
             careless: Any = _Careless(store, chance)
             while True:
+                woken.clear()
                 fired = fire.fire(careless, by=name)
-                time.sleep(fire.interval_s(fired.next_in_s, live_nodes=live_nodes, chance=chance.random()))
+                woken.wait(fire.interval_s(fired.next_in_s, live_nodes=live_nodes, chance=chance.random()))
+        except StoreUnreachableError:
+            time.sleep(AGAIN_S)
+
+
+def _listen(url: str, woken: threading.Event) -> None:
+    """Hear of jobs' ends and of changed crons, as a node does; listening anew, anything may have been said before."""
+    while True:
+        try:
+            store = open_store(Secret(url), Path(tempfile.gettempdir()))
+            assert store.shared is not None
+            woken.set()
+            for word in store.shared.queue.wakes(timeout_s=1.0):
+                if word == "crons":
+                    woken.set()
         except StoreUnreachableError:
             time.sleep(AGAIN_S)
 

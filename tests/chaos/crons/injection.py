@@ -16,6 +16,9 @@ from support.redis_server import RedisServer
 
 LONGEST_AWAY_S = 1.5
 FROZEN_S = 3.0
+FOUND_AGAIN_MS = 1000
+"""Within this after its start, whoever waits for Redis has found it again."""
+
 NODE_GONE_S = 1.0
 _TESTS = Path(__file__).parents[2]
 
@@ -48,7 +51,7 @@ class Contenders:
 
 
 class Injector:
-    """Does one fault after the other; `disturbed` are the times of their effects in milliseconds of this machine."""
+    """Does one fault after the other; `disturbed` are the times without Redis, in milliseconds of this machine."""
 
     def __init__(
         self,
@@ -73,19 +76,16 @@ class Injector:
         time.sleep(max(0.0, near - now))
         faults = [self._kill_redis, self._kill_redis, self._kill_contender, self._freeze_contender]
         fault = self._chance.choice([*faults, self._kill_node] if self._nodes else faults)
-        begin_ms = _now_ms()
         fault()
         self.count += 1
-        self.disturbed.append((begin_ms, _now_ms()))
 
     def _kill_redis(self) -> None:
-        away_s = self._chance.uniform(0.1, LONGEST_AWAY_S)
+        away_s, begin_ms = self._chance.uniform(0.1, LONGEST_AWAY_S), _now_ms()
         self._say(f"Redis is killed for {away_s:.1f} s")
         self._redis.kill()
         time.sleep(away_s)
         self._redis.start()
-        # Whoever waits for Redis finds it again within a second; a real node waits for its next heartbeat.
-        time.sleep(1.0)
+        self.disturbed.append((begin_ms, _now_ms() + FOUND_AGAIN_MS))
 
     def _kill_contender(self) -> None:
         process = self._chance.choice(self._contenders.processes)
