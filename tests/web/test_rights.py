@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 from fastapi import APIRouter, FastAPI
-from support.web_server import USERS, WebServer, form_token
+from support.web_server import USERS, WebServer, form_token, web_server
 
 from toolkit.model.accounts import Role
+from toolkit.store.interfaces import Store
 from toolkit.web.app import create_app
 from toolkit.web.rights import ANYONE, declared
 
@@ -81,3 +83,16 @@ def test_a_token_is_for_programs_and_opens_no_page(web: WebServer) -> None:
     lesser = web.program("ada", Role.LOOK)
     assert lesser.get("/api/v1/whoami").json()["role"] == "look"
     assert lesser.post("/api/v1/releases/shop/rollback").status_code == httpx.codes.FORBIDDEN
+
+
+def test_the_numbers_are_for_who_may_look_or_for_everybody_where_that_is_asked_for(
+    web: WebServer, tmp_path: Path, local_store: Store
+) -> None:
+    assert web.client().get("/metrics").status_code == httpx.codes.UNAUTHORIZED
+    for allowed in (web.program("alice"), web.signed_in("alice")):
+        answer = allowed.get("/metrics")
+        assert answer.status_code == httpx.codes.OK
+        assert "# TYPE crawlctl_" in answer.text
+    with web_server(tmp_path, lambda: local_store, is_metrics_open=True) as opened:
+        assert opened.client().get("/metrics").status_code == httpx.codes.OK
+        assert opened.client().get("/api/v1/status").status_code == httpx.codes.UNAUTHORIZED

@@ -103,8 +103,9 @@ def serve(
     if (tls_cert is None) is not (tls_key is None):
         raise UsageError("a certificate and its key go together", hint="--tls-cert FILE --tls-key FILE")
     tls = None if tls_cert is None or tls_key is None else Tls(tls_cert, tls_key)
+    place, logs = place_of(listen), session.inventory.shipped_logs
     start(
-        Wanted(place_of(listen), name or (), tls, proxy or (), is_metrics_open=open_metrics),
+        Wanted(place, name or (), tls, proxy or (), is_metrics_open=open_metrics, log_place=logs),
         desk=Desk(session.nodes(), lambda: session.store),
         folder=session.state_folder,
         cluster=session.inventory.cluster,

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from toolkit.model.errors import NotFoundError
 from toolkit.model.jobs import JobFilter, JobState
-from toolkit.model.names import NodeName
+from toolkit.model.names import NodeName, ProjectName
 from toolkit.views.contract import job_object, job_row, node_object, nodes_row, release_row, rollout_row, why_object
 from toolkit.views.contract import snapshot_object as status_object
 from toolkit.views.contract_crawls import crawl_object, crawl_row
@@ -84,7 +84,7 @@ def jobs(
         crawl=crawl,
     )
     found = visitor.desk.jobs(wanted, limit=limit, offset=offset)
-    return page_of(request, [job_row(job) for job in found.jobs], limit=limit, offset=offset, unseen=found.unseen)
+    return page_of(request, [job_row(job) for job in found.jobs], limit=limit, offset=offset, unseen=list(found.unseen))
 
 
 @router.get("/jobs/{job}", response_model=shapes.Job, tags=["jobs"])
@@ -144,7 +144,7 @@ def audit(visitor: Looking, limit: LimitQuery = 100, since: SinceQuery = None, b
     return answer([audit_row(entry) for entry in found])
 
 
-def _projects(visitor: Visitor, project: str | None) -> list[str]:
+def _projects(visitor: Visitor, project: str | None) -> list[ProjectName]:
     known = visitor.desk.projects()
     if project is not None and project not in known:
         raise NotFoundError(f"no release of {project!r} is known", hint="crawlctl deploy makes the first one")

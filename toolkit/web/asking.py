@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -72,7 +72,7 @@ def answer(result: Any, status: int = 200, *, headers: Mapping[str, str] | None 
     return JSONResponse(result, status, headers=dict(headers or {}))
 
 
-def page_of(request: Request, rows: list[Any], *, limit: int, offset: int, unseen: Mapping[str, str]) -> JSONResponse:
+def page_of(request: Request, rows: list[Any], *, limit: int, offset: int, unseen: Sequence[str]) -> JSONResponse:
     """Answer with a part of a list; headers say where the next part is, and which nodes could not be asked."""
     headers = {}
     if len(rows) == limit:

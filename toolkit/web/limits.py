@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 MAX_KEYS = 20_000
+NOTED_A_MINUTE = 30
+"""Of failed sign-ins no more are noted in a minute: else a crowd of them would push all else out of the audit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,26 @@ class SignInLimits:
         self._failures.move_to_end(key)
         while len(self._failures) > self._max_keys:
             self._failures.popitem(last=False)
+
+
+class Window:
+    """Admits so many of something in each minute. Any thread may ask. `clock` returns seconds that only rise."""
+
+    def __init__(self, *, clock: Callable[[], float], most: int = NOTED_A_MINUTE) -> None:
+        self._clock = clock
+        self._most = most
+        self._lock = threading.Lock()
+        self._minute = 0
+        self._count = 0
+
+    def admits(self) -> bool:
+        """Count one more, and say whether there was room for it."""
+        with self._lock:
+            minute = int(self._clock() // 60)
+            if minute != self._minute:
+                self._minute, self._count = minute, 0
+            self._count += 1
+            return self._count <= self._most
 
 
 def keys_of(account: str, address: str, *, device: str | None) -> list[tuple[Key, Allowance]]:

@@ -16,6 +16,7 @@ from toolkit.cluster.board import Board, BoardView
 from toolkit.cluster.crawls import CrawlState, state_of
 from toolkit.cluster.desk import Desk
 from toolkit.cluster.job_log import JobLogs
+from toolkit.config.log_places import LogAddress
 from toolkit.model.crawls import CrawlView
 from toolkit.model.crons import CronView
 from toolkit.model.errors import StoreUnreachableError
@@ -23,6 +24,7 @@ from toolkit.model.jobs import Job, JobState
 from toolkit.model.samples import ClusterSample
 from toolkit.model.snapshot import Snapshot
 from toolkit.web.glance import Glances
+from toolkit.web.visitor import served_by
 
 BOARD_FRESH_S = 1.0
 SNAPSHOT_FRESH_S = 2.0
@@ -33,15 +35,16 @@ MAX_ROWS = 10
 class Lookout:
     """Reads the cluster for every page of one server. Any thread may call; all raise `CrawlctlError`."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, *, log_place: LogAddress | None = None) -> None:
         self.desk = desk
+        self.log_place = log_place
         self.glances = Glances()
         self._board = Board(desk)
 
     @cached_property
     def logs(self) -> JobLogs:
         """The logs of jobs, wherever they are."""
-        return JobLogs(self.desk.nodes, self.desk.open_store)
+        return JobLogs(self.desk.nodes, self.desk.open_store, place=self.log_place)
 
     def board(self) -> BoardView:
         """Return the jobs as they were at most a second ago."""
@@ -72,7 +75,7 @@ def lookout_of(request: Request, desk: Desk) -> Lookout:
     """Return the server's lookout, made with the first desk that comes: all look at the same cluster."""
     kept: Lookout | None = getattr(request.app.state, "lookout", None)
     if kept is None:
-        kept = request.app.state.lookout = Lookout(desk)
+        kept = request.app.state.lookout = Lookout(desk, log_place=served_by(request).log_place)
     return kept
 
 

@@ -119,7 +119,7 @@ def _told_by_framework(request: Request, error: Exception) -> Response:
 def _allowed(request: Request) -> list[str]:
     """Return the methods that a path knows: the framework tells only those of the first route that it finds."""
     routes = (route for route, _ in declared(request.app) if route.path_regex.match(request.url.path))
-    return sorted({method for route in routes for method in route.methods})
+    return sorted({method for route in routes for method in route.methods or ()})
 
 
 def _told_of_input(request: Request, error: Exception) -> Response:

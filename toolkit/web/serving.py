@@ -17,13 +17,14 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI
 
 from toolkit.model.errors import ConfigurationError, RefusedError, UsageError
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8800
 GRACE_S = 5
-MAX_AT_ONCE = 1000
+MAX_AT_ONCE, MAX_THREADS = 1000, 100
 BACKLOG = 128
 MAX_PORT = 65535
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -179,6 +180,7 @@ class _Server(uvicorn.Server):
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        current_default_thread_limiter().total_tokens = MAX_THREADS
         await super().startup(sockets)
         self._on_ready()
 

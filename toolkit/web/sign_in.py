@@ -6,7 +6,6 @@ import hmac
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, Query, Request, Response
-from fastapi.concurrency import run_in_threadpool
 
 from toolkit.model.accounts import Role
 from toolkit.model.errors import CrawlctlError, UsageError
@@ -21,6 +20,7 @@ from toolkit.web.visitor import Looking, anyone, cookie_name, is_secure, served_
 
 router = APIRouter(include_in_schema=False)
 open_router = APIRouter(include_in_schema=False, dependencies=[Depends(anyone)])
+UNKNOWN = "unknown"
 WRONG = "The name or the password is wrong."
 MAX_FIELD_CHARS = 600
 Field = Annotated[str, Form(max_length=MAX_FIELD_CHARS)]
@@ -48,11 +48,11 @@ def sign_in(
     keys = keys_of(account, address, device=device if is_known_device else None)
     wait_s = served.limits.try_(keys)
     if wait_s > 0:
-        note(served, "sign-in", account, "limited", address=address)
+        _note_failure(served, account, "limited", address=address)
         too_often = TooOftenError("Too many tries.", wait_s=wait_s)
         return _form(request, next_, account, f"{too_often.message} {too_often.hint}.", error=too_often)
     if not served.accounts.is_right(account, password):
-        note(served, "sign-in", account, "refused", address=address)
+        _note_failure(served, account, "refused", address=address)
         return _form(request, next_, account, WRONG, status=401)
     return _welcome(request, account, next_, keys=keys, is_known_device=is_known_device)
 
@@ -96,8 +96,7 @@ def setup(request: Request, key: Field = "", name: Field = "", password: Field =
 @open_router.get("/healthz")
 async def health(request: Request) -> Response:
     """Say that this process serves; it asks nothing else."""
-    served = await run_in_threadpool(served_by, request)
-    return Response("stopping\n" if served.stopping.is_set() else "ok\n", media_type="text/plain")
+    return Response("stopping\n" if served_by(request).stopping.is_set() else "ok\n", media_type="text/plain")
 
 
 def address_of(request: Request) -> str:
@@ -142,6 +141,13 @@ def _form(
     if error is not None:
         shown.headers["Retry-After"] = str(max(1, round(error.wait_s)))
     return shown
+
+
+def _note_failure(served: Served, account: str, result: str, *, address: str) -> None:
+    """Note a failure under its user's name; a word that is no user's name may be somebody's password."""
+    is_known = served.accounts.get(account) is not None
+    if served.noted_failures.admits():
+        note(served, "sign-in", account if is_known else UNKNOWN, result, address=address)
 
 
 def _check_setup(served: Served, key: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.cluster.desk import Desk
+from toolkit.config.log_places import LogAddress
 from toolkit.model.errors import RefusedError, UsageError
 from toolkit.web.accounts import Accounts
 from toolkit.web.accounts_file import accounts_file
@@ -27,6 +28,7 @@ class Wanted:
     tls: Tls | None = None
     proxies: Sequence[str] = ()
     is_metrics_open: bool = False
+    log_place: LogAddress | None = None
 
 
 def start(wanted: Wanted, *, desk: Desk, folder: Path, cluster: str, say: Callable[[str], None]) -> None:
@@ -55,6 +57,7 @@ def start(wanted: Wanted, *, desk: Desk, folder: Path, cluster: str, say: Callab
         names=frozenset(names),
         setup_key=None if has_users else secrets.token_urlsafe(32),
         is_metrics_open=wanted.is_metrics_open,
+        log_place=wanted.log_place,
     )
     log_to_stderr()
 

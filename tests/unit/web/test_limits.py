@@ -7,7 +7,7 @@ import itertools
 import pytest
 from support.web_server import Clock
 
-from toolkit.web.limits import ACCOUNT, ADDRESS, PAIR, SignInLimits, keys_of, network_of
+from toolkit.web.limits import ACCOUNT, ADDRESS, PAIR, SignInLimits, Window, keys_of, network_of
 
 
 class Door:
@@ -99,3 +99,11 @@ def test_the_memory_is_bounded_and_time_forgets() -> None:
 )
 def test_an_address_counts_for_what_one_attacker_holds(address: str, network: str) -> None:
     assert network_of(address) == network
+
+
+def test_a_crowd_of_failures_does_not_push_all_else_out_of_the_audit() -> None:
+    clock = Clock(6000.0)
+    window = Window(clock=clock, most=3)
+    assert [window.admits() for _ in range(5)] == [True] * 3 + [False] * 2
+    clock.at += 60
+    assert window.admits()
