@@ -52,4 +52,4 @@ def test_sampling_and_reading_measures_stay_within_their_rights(tmp_path: Path) 
         measures = operator.shared.measures.read()
         assert (measures.started, len(operator.shared.samples.of_cluster())) == (1, 1)
         assert operator.shared.samples.of_job(JobId("a")) == ()
-        assert own.redis.execute_command("ACL", "LOG") == []
+        assert own.redis.acl_log() == []
