@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Self, TypeVar
 
 from toolkit.cluster import files
+from toolkit.cluster.membership import registered
 from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.reaching import NodeFiles, reach
 from toolkit.cluster.scrapyd import MAX_EXCERPT_BYTES, Excerpt
@@ -18,12 +19,14 @@ from toolkit.config.log_places import LogAddress
 from toolkit.model.errors import CrawlctlError, NodeError, NotFoundError, StoreUnreachableError, UsageError
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, NodeName
+from toolkit.model.nodes import NodeRecord
 from toolkit.store.interfaces import Store
 
 PIECE_BYTES = 64 * 1024
 AWAY_S = 10.0
 """How long a node that did not answer is not asked again where its log was shipped."""
 
+REGISTRY_S = 2.0
 WAY_S = 60.0
 """How long the way to a node is remembered; then it is looked for anew."""
 
@@ -103,7 +106,8 @@ class JobLogs:
         self._said: set[str] = set()
         self._ways: dict[NodeName, tuple[float, NodeFiles]] = {}
         self._away: dict[NodeName, tuple[float, CrawlctlError]] = {}
-        self._lock = threading.Lock()
+        self._registry: tuple[float, Sequence[NodeRecord]] = (0.0, ())
+        self._lock, self._registry_lock = threading.Lock(), threading.Lock()
 
     def files(self, job: Job) -> AnyFiles:
         """Return the log of a job on the node that has it now, or had it last.
@@ -214,10 +218,24 @@ class JobLogs:
             raise failed[1]
         if known is not None and now < known[0]:
             return known[1]
-        found = reach(self._nodes, name, self._open_store, say=self.tell, patience_s=self._patience_s)
+        found = reach(
+            self._nodes,
+            name,
+            self._open_store,
+            say=self.tell,
+            patience_s=self._patience_s,
+            records_of=self._records_of,
+        )
         with self._lock:
             self._ways[name] = (now + WAY_S, found)
         return found
+
+    def _records_of(self, store: Store) -> Sequence[NodeRecord]:
+        """Return the registry as it was a moment ago: ways to hundreds of nodes may be looked for at once."""
+        with self._registry_lock:
+            if time.monotonic() >= self._registry[0]:
+                self._registry = (time.monotonic() + REGISTRY_S, registered(store))
+            return self._registry[1]
 
     def failed(self, name: NodeName, error: CrawlctlError) -> None:
         """Leave a node alone for a while."""

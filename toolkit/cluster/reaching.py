@@ -6,7 +6,7 @@ import contextlib
 import ipaddress
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
@@ -81,17 +81,19 @@ def reach(
     say: Callable[[str], None],
     is_open: Callable[[Host], bool] | None = None,
     patience_s: float = PATIENCE_S,
+    records_of: Callable[[Store], Sequence[NodeRecord]] = registered,
 ) -> NodeFiles:
     """Return the way to a node's files. `say` hears once when it is not HTTP though the inventory has the node.
 
-    Without the store, HTTP is all there is. `patience_s` is how long the node may take to answer through the store.
+    Without the store, HTTP is all there is. `patience_s` is how long the node may take to answer through the store;
+    `records_of` gives what the registry holds, for who asks of many nodes.
 
     Raises:
         NotFoundError: the inventory does not have the node, and it is not live in the registry either.
 
     """
     http = next((node for node in nodes if node.name == name), None)
-    called, record = _called(name, open_store, patience_s)
+    called, record = _called(name, open_store, patience_s, records_of)
     way = way_to(http.host if http else None, record)
     if way is None:
         raise _out_of_reach(name, record)
@@ -101,7 +103,7 @@ def reach(
         if http is not None:
             say(_detour(name))
         return called
-    if http is not None and called is not None:
+    if way is Way.EITHER and http is not None and called is not None:
         return _EitherWay(http, called, say)
     if http is None:
         raise _out_of_reach(name, record)
@@ -163,11 +165,14 @@ class _EitherWay:
 
 
 def _called(
-    name: NodeName, open_store: Callable[[], Store], patience_s: float
+    name: NodeName,
+    open_store: Callable[[], Store],
+    patience_s: float,
+    records_of: Callable[[Store], Sequence[NodeRecord]],
 ) -> tuple[CalledNode | None, NodeRecord | None]:
     try:
         store = open_store()
-        record = next((each for each in registered(store) if each.name == name), None)
+        record = next((each for each in records_of(store) if each.name == name), None)
     except StoreUnreachableError:
         return None, None
     if record is None or store.shared is None:

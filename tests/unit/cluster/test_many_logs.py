@@ -15,7 +15,7 @@ from support.waiting import wait_until
 from toolkit.cluster import many_logs
 from toolkit.cluster.job_log import LogCursor, LogPiece
 from toolkit.cluster.log_lines import EntryFilter
-from toolkit.cluster.log_merge import JobEntry
+from toolkit.cluster.log_merge import JobEntry, Reorder
 from toolkit.cluster.log_stream import LogWish
 from toolkit.cluster.many_logs import ManyLogs
 from toolkit.model.errors import NodeTimeoutError, StoreUnreachableError
@@ -93,7 +93,7 @@ def running(job_id: str, node: str = "node-1") -> Job:
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in {"POLL_S": 0.01, "LIST_S": 0.02, "TICK_S": 0.01, "S_A_STREAM": 0.0}.items():
         monkeypatch.setattr(many_logs, name, seconds)
-    monkeypatch.setattr(many_logs.Reorder.__init__, "__kwdefaults__", {"window_s": 0.05})
+    monkeypatch.setattr(Reorder.__init__, "__kwdefaults__", {"window_s": 0.05})
 
 
 class Reader:
