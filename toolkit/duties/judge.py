@@ -20,7 +20,7 @@ from toolkit.model.queue import read_line_name
 from toolkit.model.samples import JobSample
 from toolkit.store.interfaces import Shared, Store
 
-EVERY_S = 5.0
+EVERY_S = 10.0
 """How often thresholds are judged, by whichever node comes first."""
 
 CANCEL_GRACE_S = 30.0

@@ -147,5 +147,5 @@ def test_the_schema_knows_the_section() -> None:
     whole = yaml.safe_load(HOSTS + WHOLE)
     whole["alerts"]["rules"]["errors"]["tell_over"] = "no"
     assert list(validator.iter_errors(whole)) == []
-    for wrong in ({"sinks": {"a": {"kind": "smtp"}}}, {"rules": {"r": {"every": "soon"}}}, {"rulez": {}}, 7):
-        assert list(validator.iter_errors(json.loads(json.dumps({"hosts": {"a": None}, "alerts": wrong}))))
+    for wrong in ('{"sinks": {"a": {"kind": "smtp"}}}', '{"rules": {"r": {"every": "soon"}}}', '{"rulez": {}}'):
+        assert list(validator.iter_errors({"hosts": {"a": None}, "alerts": json.loads(wrong)}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.duties import expire, requeue, watch
+from toolkit.duties import deliver, expire, judge, requeue, watch
 
 CHANCES = st.floats(0, 1)
 NODES = st.integers(0, 5000)
@@ -60,3 +60,13 @@ def test_some_node_looks_at_the_cluster_soon_after_the_last_look_is_old(
 
 def test_a_lost_node_is_seen_between_its_silence_and_its_lease_also_when_that_is_short() -> None:
     assert [watch.every_s(lease_s) for lease_s in (1, 15)] == [0.25, 2.0]
+
+
+@given(st.integers(1, 300), CHANCES)
+def test_a_sink_whose_teller_died_has_another_soon_and_a_crowd_does_not_ask_for_it_all_the_time(
+    live_nodes: int, chance: float
+) -> None:
+    turn_s = deliver.interval_s(live_nodes=live_nodes, chance=chance)
+    assert turn_s / live_nodes < 2
+    assert live_nodes / turn_s < 14
+    assert judge.interval_s(live_nodes=live_nodes, chance=chance) >= judge.EVERY_S * 0.3

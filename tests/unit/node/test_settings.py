@@ -150,3 +150,13 @@ def test_a_node_without_the_extra_of_s3_says_what_installs_it(monkeypatch: pytes
     with pytest.raises(MissingExtraError, match="obstore") as caught:
         NodeSettings.read(config({"redis": URL, "ship_logs": "s3", "ship_logs_url": "s3://logs"}), environ={})
     assert caught.value.hint == "pip install 'crawlctl[node,s3]'"
+
+
+def test_the_programs_that_alerts_may_run_have_names_and_words() -> None:
+    programs = "page=/usr/bin/page --team 'ops at night'; log = /usr/bin/logger"
+    settings = NodeSettings.read(config({"redis": URL, "alert_commands": programs}), environ={})
+    assert settings.alert_commands == {"page": ("/usr/bin/page", "--team", "ops at night"), "log": ("/usr/bin/logger",)}
+    assert NodeSettings.read(config({"redis": URL}), environ={}).alert_commands == {}
+    for wrong in ("/usr/bin/page", "page=/usr/bin/page 'ops", "rm it=/bin/rm"):
+        with pytest.raises(ConfigurationError, match="alert_commands"):
+            NodeSettings.read(config({"redis": URL, "alert_commands": wrong}), environ={})
