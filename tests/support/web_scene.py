@@ -7,8 +7,11 @@ it is what the pages are measured with.
 from __future__ import annotations
 
 import math
+import os
 import random
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -266,3 +269,32 @@ def web_scene(url: str, folder: Path, *, nodes: int = 12, jobs: int = 160, is_li
         finally:
             scene.end()
             store.close()
+
+
+@contextmanager
+def far_scene(url: str, folder: Path, *, nodes: int, jobs: int) -> Iterator[None]:
+    """Fill an empty Redis from a process of its own, whose nodes are heard until the context is left."""
+    command = [sys.executable, "-m", "support.web_scene", url, str(folder), str(nodes), str(jobs)]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == b"ready\n", "the scene could not be made"
+            yield
+        finally:
+            process.stdin.close()
+            process.wait(30)
+
+
+def main() -> None:
+    """Keep a scene alive until standard input ends."""
+    url, folder, nodes, jobs = sys.argv[1:]
+    with web_scene(url, Path(folder), nodes=int(nodes), jobs=int(jobs)):
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

@@ -5,24 +5,26 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
-
-from toolkit.model.errors import CrawlctlError
 
 T = TypeVar("T")
 
 MAX_KEPT = 200
-MAX_SLOW = 16
 FRESH_S = 1.0
+PATIENCE_S = 0.6
+"""A reading that takes longer is not waited for where an older one will do; it goes on for whoever asks next."""
+STALE_S = 30.0
+"""No older one will do."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    lock: threading.Lock = field(default_factory=threading.Lock)
     at_s: float = float("-inf")
     value: Any = None
-    error: CrawlctlError | None = None
+    error: BaseException | None = None
+    is_known: bool = False
+    under_way: threading.Event | None = None
 
 
 class Glances:
@@ -31,61 +33,66 @@ class Glances:
     A failure is kept like a value, so that a Redis which is away is not asked by every browser in turn.
     """
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic, patience_s: float = PATIENCE_S) -> None:
         self._clock = clock
+        self._patience_s = patience_s
         self._lock = threading.Lock()
         self._readings: dict[Hashable, _Reading] = {}
-        self._slow: dict[Hashable, threading.Thread] = {}
 
     def get(self, key: Hashable, read: Callable[[], T], *, fresh_s: float = FRESH_S) -> T:
-        """Return what is known under the key if it is not older than `fresh_s`, else read it."""
-        reading = self._reading(key)
-        with reading.lock:
-            if self._clock() - reading.at_s > fresh_s:
-                try:
-                    reading.value, reading.error = read(), None
-                except CrawlctlError as error:
-                    reading.value, reading.error = None, error
-                reading.at_s = self._clock()
-            if reading.error is not None:
-                raise reading.error
-            value: T = reading.value
-            return value
+        """Return what is known under the key if it is not older than `fresh_s`, else read it.
 
-    def soon(self, key: Hashable, read: Callable[[], T], *, within_s: float, fresh_s: float = FRESH_S) -> T | None:
-        """Return as `get` does what can be read in time, else nothing; the reading goes on, for whoever asks next.
-
-        Of such readings at most sixteen are under way; beyond that nothing is returned at once.
+        Where that takes long, as when a node does not answer, what was known half a minute ago at most is returned.
         """
-        with self._lock:
-            reader = self._slow.get(key)
-            if reader is None:
-                if len(self._slow) >= MAX_SLOW:
-                    return None
-                reader = threading.Thread(target=self._read_slowly, args=(key, read, fresh_s), daemon=True)
-                self._slow[key] = reader
-                reader.start()
-        reader.join(within_s)
-        return None if reader.is_alive() else self.get(key, read, fresh_s=max(fresh_s, FRESH_S))
+        reading, under_way = self._begun(key, read, fresh_s)
+        if under_way is not None and not under_way.wait(self._patience_s):
+            if reading.is_known and self._clock() - reading.at_s <= STALE_S:
+                value: T = reading.value
+                return value
+            under_way.wait()
+        return self._result(reading)
 
-    def _read_slowly(self, key: Hashable, read: Callable[[], object], fresh_s: float) -> None:
-        try:
-            self.get(key, read, fresh_s=fresh_s)
-        except CrawlctlError:
-            pass  # It is kept, and raised to whoever asks.
-        finally:
-            with self._lock:
-                del self._slow[key]
+    def soon(self, key: Hashable, read: Callable[[], T], *, fresh_s: float = FRESH_S) -> T | None:
+        """Return as `get` does what can be read at once, else nothing; nobody waits for the rest."""
+        reading, under_way = self._begun(key, read, fresh_s)
+        if under_way is not None and not under_way.wait(self._patience_s):
+            return None
+        return self._result(reading)
 
     def forget(self) -> None:
         """Let whatever is asked next be read anew: somebody has just changed the cluster."""
         with self._lock:
             self._readings.clear()
 
-    def _reading(self, key: Hashable) -> _Reading:
+    def _begun(
+        self, key: Hashable, read: Callable[[], object], fresh_s: float
+    ) -> tuple[_Reading, threading.Event | None]:
+        """Return what is known, and what to wait for if that is not fresh."""
         with self._lock:
             reading = self._readings.pop(key, None) or _Reading()
             self._readings[key] = reading
             while len(self._readings) > MAX_KEPT:
                 del self._readings[next(iter(self._readings))]
-            return reading
+            if reading.under_way is None and self._clock() - reading.at_s > fresh_s:
+                reading.under_way = threading.Event()
+                threading.Thread(target=self._read, args=(reading, read, reading.under_way), daemon=True).start()
+            return reading, reading.under_way
+
+    def _read(self, reading: _Reading, read: Callable[[], object], under_way: threading.Event) -> None:
+        value, error = None, None
+        try:
+            value = read()
+        except BaseException as raised:  # noqa: BLE001 - it is raised where somebody waits for the value
+            error = raised
+        with self._lock:
+            reading.value, reading.error, reading.at_s = value, error, self._clock()
+            reading.is_known = error is None
+            reading.under_way = None
+        under_way.set()
+
+    def _result(self, reading: _Reading) -> Any:
+        with self._lock:
+            value, error = reading.value, reading.error
+        if error is not None:
+            raise error
+        return value

@@ -16,7 +16,6 @@ LEVELS = ("all", "info", "warning", "error")
 END_BYTES = 48_000
 PART_BYTES = 64_000
 MAX_LINE_CHARS = 4_000
-WAIT_S = 0.6
 
 _LEVEL = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? \[[^\]]*\] (DEBUG|INFO|WARNING|ERROR|CRITICAL): ")
 _MARKS = {"DEBUG": "d", "INFO": "i", "WARNING": "w", "ERROR": "e", "CRITICAL": "e"}
@@ -62,7 +61,7 @@ def end_of(glances: Glances, logs: JobLogs, job: Job) -> LogView:
     A node may take long to answer, or not answer at all: no page waits for that.
     """
     try:
-        found = glances.soon(("log end", job.id), lambda: read_end(logs, job), within_s=WAIT_S)
+        found = glances.soon(("log end", job.id), lambda: read_end(logs, job))
     except CrawlctlError as error:
         return LogView(note=error.message)
     return found or LogView(note=f"{job.node} has not given it yet; it comes by itself, or load the page again")

@@ -125,7 +125,11 @@ if (log) {
 // --- plots, brought in when the page is there already
 
 let replot = null;
-if ($("[data-plot]")) import(document.body.dataset.plots).then((plots) => { replot = plots.draw; plots.draw(true); });
+if ($("[data-plot]")) requestAnimationFrame(() => setTimeout(async () => {
+  const plots = await import(document.body.dataset.plots);
+  replot = plots.draw;
+  plots.draw(true);
+}));
 
 // --- comfort
 
