@@ -18,7 +18,7 @@ from support.market import Market
 from support.processes import quiet_environment
 from support.redis_server import RedisServer
 from support.scrapyd_node import TEST_CREDENTIALS, ScrapydNode, running_nodes
-from support.terminal import run_on_terminal
+from support.terminal import OnTerminal, run_on_terminal
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("stories-watching")
@@ -257,3 +257,24 @@ def test_status_watch_looks_again_until_ctrl_c(stage: Stage) -> None:
         wait_until(lambda: '"running": 1' in watching.out, deadline_s=30, what=f"{job['id']} to be seen")
         watching.interrupt()
         stage.desk.read(watching.wait(), 130)
+
+
+def test_top_shows_a_cluster_a_job_and_its_log_and_leaves_the_terminal_as_it_was(stage: Stage) -> None:
+    with OnTerminal("top", "--every", "1s", cwd=stage.desk.folder) as terminal:
+        terminal.until("weekly")
+        terminal.type("/", then="words that must be there")
+        terminal.type("weekly", then="/weekly")
+        terminal.type("\r", then="only rows with weekly")
+        terminal.type("\r", then="Spider closed (finished)")
+        terminal.type("w", then="why weekly")
+        terminal.type("\x1b", then="weekly")
+        assert terminal.end("\x03") == 0
+    assert terminal.shown.startswith("\x1b[?1049h")
+    assert "\x1b[?1049l" in terminal.shown[-200:]
+    assert "\x1b[?25h" in terminal.shown[-200:]
+
+
+def test_top_without_a_terminal_names_what_does_without_one(stage: Stage) -> None:
+    told = stage.desk.error("top", exit_code=2)
+    assert "crawlctl status --watch" in told
+    assert "--every 0s" in stage.desk.error("top", "--every", "0s", exit_code=2)

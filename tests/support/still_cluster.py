@@ -43,10 +43,16 @@ def a_still_job(number: int, state: JobState = JobState.RUNNING, *, spider: Spid
         scheduled_by="ann@desk",
     )
     if state.is_active:
-        counts = {"pages": 1_000 * number + 7, "items": 100 * number, "errors": number % 3, "retries": number}
         return replace(
-            job, **counts, memory_mb=80.0 + number, statuses={"200": 1_000 * number, "404": 7}, bytes=5_000_000 * number
-        )  # type: ignore[arg-type]
+            job,
+            pages=1_000 * number + 7,
+            items=100 * number,
+            errors=number % 3,
+            retries=number,
+            bytes=5_000_000 * number,
+            memory_mb=80.0 + number,
+            statuses={"200": 1_000 * number, "404": 7},
+        )
     if state is JobState.FAILED:
         return replace(job, ended_at=NOW, exit_code=1, errors=4, pages=12, reason="its process ended with exit code 1")
     return replace(job, ended_at=NOW, finish_reason="finished", pages=250, items=25) if state.is_final else job

@@ -12,7 +12,7 @@ from textual.screen import Screen
 from textual.widgets import ContentSwitcher, Input
 
 from toolkit.top import keys
-from toolkit.top.columns import Sorting, next_sorting
+from toolkit.top.columns import Cell, Sorting, next_sorting, plain
 from toolkit.top.crawls_tab import TAB as CRAWLS
 from toolkit.top.events_tab import TAB as EVENTS
 from toolkit.top.filters import Words, shown_words
@@ -146,6 +146,7 @@ class ClusterScreen(Screen[None]):
         if box.display or self._filters[self.tab.name]:
             box.display = False
             self._filters[self.tab.name] = ""
+            self.query_one("#message", Bar).show()
         else:
             self.table.unmark()
         self.table.focus()
@@ -161,6 +162,8 @@ class ClusterScreen(Screen[None]):
         """Keep the filter and go on in the table."""
         self.query_one("#filter").display = False
         self.table.focus()
+        if words := self._filters[self.tab.name].strip():
+            self.query_one("#message", Bar).show((Cell(f" only rows with {plain(words)}; Esc shows all again", "dim"),))
 
     def on_row_table_moved(self) -> None:
         """Tell how many rows are marked."""
