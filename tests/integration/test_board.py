@@ -16,6 +16,7 @@ from toolkit.cluster import board as board_module
 from toolkit.cluster.board import Board
 from toolkit.cluster.desk import Desk
 from toolkit.cluster.nodes import Nodes
+from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId
 from toolkit.store.open import open_store
@@ -116,6 +117,23 @@ def test_what_no_event_told_of_is_found_by_the_counts(cluster: BusyCluster, queu
         clock.now_s += 5
         view = board.look()
     assert view.jobs[gone[0]].state is JobState.CANCELLED
+
+
+def test_a_look_that_failed_half_way_loses_nothing(cluster: BusyCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    board = Board(cluster.desk)
+    board.look()
+    (ended,) = cluster.end(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(board, "_read", _gone)
+        with pytest.raises(StoreUnreachableError):
+            board.look()
+    view = board.look()
+    assert view.jobs[JobId(ended)].state is JobState.FINISHED
+    assert [event.subject for event in view.events] == [ended]
+
+
+def _gone(*_: object) -> None:
+    raise StoreUnreachableError("Redis went away")
 
 
 @pytest.mark.parametrize("what", ["too many events", "an older Redis"])

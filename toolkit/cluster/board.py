@@ -99,6 +99,8 @@ class Board:
                 else:
                     events = told
                     self._follow(store, shared, counts, events, visible)
+                    # Only now: a look that fails before is told of the same events again.
+                    self._last_event = events[-1].id if events else self._last_event
                 self._ask_stock(store, every_s=STOCK_EVERY_BESIDE_QUEUE_S, now=now)
             self._drop_ended()
             rates = dict(self._meter.rates)
@@ -126,10 +128,7 @@ class Board:
             last = some[-1].id
         else:
             return None
-        if not found and shared.events.newest() != self._last_event:
-            return None
-        self._last_event = found[-1].id if found else self._last_event
-        return found
+        return None if not found and shared.events.newest() != self._last_event else found
 
     def _read_all(self, store: Store, shared: Shared, counts: Mapping[str, int]) -> None:
         """Read everything; the last event first, so that none which comes meanwhile is missed."""
