@@ -15,6 +15,7 @@ from toolkit.cli.reference import declared_commands
 READING = {
     *("demo", "init", "up", "down", "build", "docs"),
     *("status", "top", "releases", "rollouts list", "rollouts show", "audit", "events", "why", "logs"),
+    *("alerts list", "alerts show", "alerts failed"),
     *("cron list", "cron show", "cron next", "cron history"),
     *("jobs list", "jobs show", "jobs limits", "items job", "items list", "items count"),
     *("crawls list", "crawls show", "crawls peek", "crawls export"),
