@@ -322,6 +322,18 @@ def test_a_firing_by_hand_heeds_the_overlap_unless_told_not_to(cron: CronDesk) -
     assert cron.view().next_at == cron.now + HOUR
 
 
+def test_what_is_run_by_hand_while_paused_waits_its_turn_and_happens(cron: CronDesk) -> None:
+    paused = replace(NIGHTLY, overlap=Overlap.QUEUE, is_paused=True)
+    cron.crons.put([paused], by="ann")
+    for word in ("one", "two"):
+        taken = Taken(paused, cron.view().revision, Trigger(cron.now, word=word))
+        cron.crons.commit([Proposal(taken, FiringState.FIRED, "ann", jobs=(a_pending_job(word),))])
+    assert cron.view().waiting == 1
+    cron.run("one")
+    assert cron.fire(job="two") is not None
+    assert cron.states() == [("fired", ("one",)), ("fired", ("two",))]
+
+
 def test_what_failed_or_was_skipped_is_told_and_goes_on(cron: CronDesk) -> None:
     cron.put()
     failed = replace(cron.proposal(cron.take()), state=FiringState.FAILED, jobs=(), reason="no release")

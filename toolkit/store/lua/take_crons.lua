@@ -12,8 +12,10 @@ for _, place in ipairs(redis.call("ZRANGEBYSCORE", due, "-inf", now_ms, "LIMIT",
   local name = string.match(place, "^[^\n]*")
   local body, state = redis.call("HGET", crons, name), redis.call("HGET", states, name) or "{}"
   local known = cjson.decode(state)
-  local is_over = (place == name and not known.due_ms) or (place == name .. "\n" and not known.waits)
-  if is_over or not body or cjson.decode(body).is_paused then
+  local has_waited = place == name .. "\n"
+  local is_over = (place == name and not known.due_ms) or (has_waited and not known.waits)
+  -- What waits although the cron is paused was run by hand since then.
+  if is_over or not body or (cjson.decode(body).is_paused and not has_waited) then
     redis.call("ZREM", due, place)
   else
     -- A lease only spares others the work: what a firing becomes is decided by whoever commits it first.
