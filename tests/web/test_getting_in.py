@@ -152,6 +152,9 @@ def test_changing_one_s_password_needs_the_present_one_and_ends_the_other_sessio
         refused = here.post("/account/password", data={"password": "not this one", **fresh})
         assert refused.status_code == httpx.codes.FORBIDDEN
         assert is_in(elsewhere)
+        unlike = here.post("/account/password", data={"password": PASSWORD, **fresh, "again": "something else"})
+        assert unlike.headers["location"] == "/account"
+        assert "are not the same" in here.get("/account").text
         here.post("/account/password", data={"password": PASSWORD, **fresh})
         assert is_in(here)
         assert not is_in(elsewhere)
