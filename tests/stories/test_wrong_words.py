@@ -44,7 +44,7 @@ WRONG_WORDS = [
     (["prune", "--keep", "0"], ["greater than or equal to 1"]),
     (["rollback", "-p", "../up"], ["project '../up' cannot be used"]),
     (["status", "--on", "node-1:&"], ["node-1:&"]),
-    (["logs", "a", "b"], ["Got unexpected extra argument"]),
+    (["logs", "a", "--crawl", "b"], ["name jobs by their ids, or choose by"]),
 ]
 
 
