@@ -83,6 +83,12 @@ class Crons(Protocol):
     def get(self, name: str) -> CronView | None:
         """Return one cron."""
 
+    def count(self) -> int:
+        """Return how many crons there are."""
+
+    def soonest(self, *, limit: int) -> Sequence[CronView]:
+        """Return the crons that fire next, the soonest first; however many there are, only so many are read."""
+
     def put(
         self,
         crons: Sequence[Cron],

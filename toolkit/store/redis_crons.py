@@ -52,6 +52,28 @@ class RedisCrons:
         )
         return None if body is None else _view(body, state, good)
 
+    def count(self) -> int:
+        """See `Crons.count`."""
+        return int(self._door.ask("HLEN", self._keys.crons))
+
+    def soonest(self, *, limit: int) -> Sequence[CronView]:
+        """See `Crons.soonest`. Two round trips."""
+        if limit < 1:
+            return ()
+        keys = self._keys
+        # Beside its due time a cron may have firings there that wait, or came by a job's end.
+        places = self._door.ask("ZRANGE", keys.crons_due, 0, 2 * limit - 1)
+        names = list(dict.fromkeys(str(place).partition("\n")[0] for place in places))[:limit]
+        if not names:
+            return ()
+        bodies, states, good = self._door.ask_together(
+            ("HMGET", keys.crons, *names),
+            ("HMGET", keys.cron_states, *names),
+            ("HMGET", keys.cron_followers, *(f"+{name}" for name in names)),
+        )
+        views = (_view(*three) for three in zip(bodies, states, good, strict=True) if three[0] is not None)
+        return tuple(sorted((view for view in views if view.next_at is not None), key=lambda view: str(view.next_at)))
+
     def put(
         self,
         crons: Sequence[Cron],

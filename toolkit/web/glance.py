@@ -50,14 +50,16 @@ class Glances:
                 value: T = reading.value
                 return value
             under_way.wait()
-        return self._result(reading)
+        result: T = self._result(reading)
+        return result
 
     def soon(self, key: Hashable, read: Callable[[], T], *, fresh_s: float = FRESH_S) -> T | None:
         """Return as `get` does what can be read at once, else nothing; nobody waits for the rest."""
         reading, under_way = self._begun(key, read, fresh_s)
         if under_way is not None and not under_way.wait(self._patience_s):
             return None
-        return self._result(reading)
+        result: T = self._result(reading)
+        return result
 
     def forget(self) -> None:
         """Let whatever is asked next be read anew: somebody has just changed the cluster."""

@@ -16,6 +16,7 @@ from toolkit.cluster.board import Board, BoardView
 from toolkit.cluster.crawls import CrawlState, state_of
 from toolkit.cluster.desk import Desk
 from toolkit.cluster.job_log import JobLogs
+from toolkit.cluster.rates import Rates
 from toolkit.config.log_places import LogAddress
 from toolkit.model.crawls import CrawlView
 from toolkit.model.crons import CronView
@@ -29,6 +30,7 @@ from toolkit.web.visitor import served_by
 BOARD_FRESH_S = 1.0
 SNAPSHOT_FRESH_S = 2.0
 SAMPLES_FRESH_S = 5.0
+SAMPLE_LASTS_S = 45.0
 MAX_ROWS = 10
 
 
@@ -61,10 +63,12 @@ class Lookout:
             return ()
         return self.glances.get("samples", shared.samples.of_cluster, fresh_s=SAMPLES_FRESH_S)
 
-    def crons(self) -> Sequence[CronView]:
-        """Return all crons; nothing where there is no Redis."""
+    def next_crons(self, limit: int = MAX_ROWS) -> Sequence[CronView]:
+        """Return the crons that fire next, the soonest first; nothing where there is no Redis."""
         shared = self.desk.store.shared
-        return () if shared is None else self.glances.get("crons", shared.crons.all, fresh_s=SNAPSHOT_FRESH_S)
+        if shared is None:
+            return ()
+        return self.glances.get(("crons", limit), lambda: shared.crons.soonest(limit=limit), fresh_s=SNAPSHOT_FRESH_S)
 
     def crawls(self) -> Sequence[CrawlView]:
         """Return all crawls as they were a few seconds ago; their sizes are not counted anew for each browser."""
@@ -98,6 +102,14 @@ class Overview:
         return Counter(node.state.value for node in self.snapshot.nodes)
 
     @property
+    def rates(self) -> Rates:
+        """What is done a second: as it was sampled last, or as the board saw it where no node samples."""
+        last = self.samples[-1] if self.samples else None
+        if last is not None and (self.snapshot.at - last.at).total_seconds() < SAMPLE_LASTS_S:
+            return Rates(last.pages_per_s, last.items_per_s, last.errors_per_s)
+        return Rates() if self.board is None else self.board.totals
+
+    @property
     def slots(self) -> tuple[int, int]:
         """How many slots are taken, and how many there are on nodes that may use them."""
         usable = [node for node in self.snapshot.nodes if node.running is not None]
@@ -113,11 +125,11 @@ def overview_of(lookout: Lookout) -> Overview:
     samples: Sequence[ClusterSample] = ()
     try:
         board = lookout.board()
-        crons, samples, crawls = lookout.crons(), lookout.samples(), lookout.crawls()
+        crons, samples, crawls = lookout.next_crons(), lookout.samples(), lookout.crawls()
     except StoreUnreachableError as error:
         away = error.message
     jobs = () if board is None else tuple(board.jobs.values())
-    return Overview(snapshot, board, busiest(board), troubled(jobs), due_next(crons), under_way(crawls), samples, away)
+    return Overview(snapshot, board, busiest(board), troubled(jobs), crons, under_way(crawls), samples, away)
 
 
 def busiest(board: BoardView | None) -> list[Job]:
@@ -133,12 +145,6 @@ def troubled(jobs: Sequence[Job]) -> list[Job]:
     """Return the jobs that failed or were lost, the newest first. Pure."""
     bad = [job for job in jobs if job.state in {JobState.FAILED, JobState.LOST} and job.ended_at is not None]
     return sorted(bad, key=lambda job: str(job.ended_at), reverse=True)[: MAX_ROWS - 2]
-
-
-def due_next(crons: Sequence[CronView]) -> list[CronView]:
-    """Return the crons that fire next, the soonest first. Pure."""
-    due = [view for view in crons if view.next_at is not None and not view.cron.is_paused]
-    return sorted(due, key=lambda view: str(view.next_at))[:MAX_ROWS]
 
 
 def under_way(crawls: Sequence[CrawlView]) -> list[tuple[CrawlView, CrawlState]]:

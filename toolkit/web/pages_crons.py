@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from toolkit.cluster.crons import upcoming
 from toolkit.model.crons import CronView, FiringState
 from toolkit.model.errors import NotFoundError, RefusedError
+from toolkit.store.interfaces_watch import Crons
 from toolkit.web.acting import acted
 from toolkit.web.lookout import Lookout, lookout_of
 from toolkit.web.rendering import page
@@ -17,25 +22,39 @@ from toolkit.web.words import now
 router = APIRouter(include_in_schema=False)
 
 MAX_SHOWN = 200
+MAX_READ = 1_000
+FRESH_S = 2.0
 MAX_FIRINGS = 50
 NEXT_SHOWN = 5
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Some of `total` crons; `is_part` says that there may be more that were meant."""
+
+    views: Sequence[CronView]
+    total: int
+    is_part: bool = False
+
+
 @router.get("/crons")
-def crons(request: Request, visitor: Looking, q: str = "") -> HTMLResponse:
+def crons(request: Request, visitor: Looking, q: Annotated[str, Query(max_length=200)] = "") -> HTMLResponse:
     """List all crons, or those whose name or spider holds a text."""
-    views = lookout_of(request, visitor.desk).crons()
-    text = q.strip().lower()
-    shown = [view for view in views if text in view.cron.name.lower() or text in view.cron.spider.lower()]
-    return page(
-        request,
-        "crons.html",
-        visitor=visitor,
-        title="Crons",
-        rows=sorted(shown, key=_soonest)[:MAX_SHOWN],
-        total=len(shown),
-        q=q,
-    )
+    lookout = lookout_of(request, visitor.desk)
+    asked = q.strip().lower()
+    found = lookout.glances.get(("crons", asked), lambda: find(visitor.desk.shared.crons, asked), fresh_s=FRESH_S)
+    return page(request, "crons.html", visitor=visitor, title="Crons", found=found, q=q)
+
+
+def find(crons: Crons, asked: str) -> Found:
+    """Return the crons that are meant, the next first. Of very many only those that fire next are looked at."""
+    total = crons.count()
+    views = crons.all() if total <= MAX_READ else crons.soonest(limit=MAX_SHOWN)
+    if total > MAX_READ and asked and (named := crons.get(asked)) is not None:
+        views = [named]
+    meant = [view for view in views if asked in view.cron.name.lower() or asked in view.cron.spider.lower()]
+    shown = sorted(meant, key=_soonest)[:MAX_SHOWN]
+    return Found(shown, total, is_part=total > MAX_READ or len(meant) > len(shown))
 
 
 @router.get("/crons/{name}")
