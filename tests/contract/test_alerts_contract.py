@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 
 import pytest
@@ -133,6 +133,9 @@ def test_a_step_is_noted_whole(shared: Shared) -> None:
     assert (waiting.event.subject, waiting.event.about, waiting.rule) == ("j1", event.about, "slow")
     assert abs(waiting.due - held.due) < timedelta(milliseconds=1)
     assert shared.alerts.states(["hook"])["hook"].error == "HTTP 500"
+    shared.alerts.hurry(["hook"])
+    lease = shared.alerts.renew(lease, term_s=TERM_S) or pytest.fail("the lease is ours")
+    assert (lease.tries, lease.not_before) == (2, datetime.fromtimestamp(0, UTC))
     given_up = Failed("hook", "main/1-1", "j1", ("failures",), "HTTP 500", count=3)
     step = Progressed(drop=lease.held, failed=[given_up], is_delivered=True, tries=0)
     lease = shared.alerts.advance(lease, step, term_s=TERM_S) or pytest.fail("the lease is ours")

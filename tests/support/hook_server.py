@@ -87,6 +87,11 @@ class HookServer:
         """The requests that were answered well."""
         return [each for each in list(self.posted) if each.status < 300]
 
+    def mend(self) -> None:
+        """Take everything from now on."""
+        with self._lock:
+            self._answers.clear()
+
     def __enter__(self) -> Self:
         self._thread.start()
         return self

@@ -52,7 +52,7 @@ def apply(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
 ) -> None:
     """Make the sinks and rules of the inventory the cluster's, all of them; nodes go by them within a second."""
-    from toolkit.cluster.alerts import differences
+    from toolkit.cluster.alerts import apply_alerts, differences
     from toolkit.config.inventory.alerts import load_alerts
     from toolkit.model.errors import ConfigurationError
     from toolkit.rollout.lock import operator
@@ -68,7 +68,7 @@ def apply(
     if dry_run or not changes:
         session.audit_nothing()
     else:
-        session.shared.alerts.put(wanted, by=operator())
+        apply_alerts(session.shared, wanted, changes, by=operator())
     session.printer.show(changes_view(changes))
     session.printer.say("nothing was changed" if dry_run or not changes else f"{len(changes)} change(s) made")
 

@@ -66,6 +66,17 @@ def differences(before: Alerts, after: Alerts) -> tuple[AlertChange, ...]:
     )
 
 
+def apply_alerts(shared: Shared, wanted: Alerts, changes: Sequence[AlertChange], *, by: str) -> None:
+    """Make these the sinks and rules; what a changed sink did not take is tried again at once.
+
+    Raises:
+        ConflictError: others change them at the same time, again and again.
+
+    """
+    shared.alerts.put(wanted, by=by)
+    shared.alerts.hurry([each.name for each in changes if each.what == "sink" and each.action == "change"])
+
+
 def require_rule(alerts: Alerts, name: str) -> Rule:
     """Return a rule.
 
@@ -95,15 +106,19 @@ def try_sink(
 ) -> float:
     """Let the nodes tell a sink that it is tested, on the way that every message takes; return the seconds it took.
 
+    What waits for it goes before, at once.
+
     Raises:
         NotFoundError: there is no such sink.
         SinkError: it did not take it, or nobody told it, within the time; it is tried on.
 
     """
     require_sink(shared.alerts.read(), sink)
+    before = shared.alerts.states([sink])[sink].tries
     about = {"sink": sink, "reason": f"{by} asks whether messages arrive"}
     began = time.monotonic()
     event_id = shared.events.note(Event(EventKind.ALERT_FIRING, f"test of {sink}", about))
+    shared.alerts.hurry([sink])
     while True:
         state = shared.alerts.states([sink])[sink]
         if state.cursor and _order(state.cursor) >= _order(event_id):
@@ -111,7 +126,7 @@ def try_sink(
             if failed:
                 raise SinkError(f"{sink} did not take it: {failed[0].why}")
             return time.monotonic() - began
-        if state.tries and state.error:
+        if state.tries > before and state.error:
             raise SinkError(f"{sink} does not take messages: {state.error}; it is tried on")
         if time.monotonic() - began > timeout_s:
             raise SinkError(f"{sink}: {_why_not_told(state)}; the test waits there")

@@ -52,6 +52,9 @@ class AlertStore(Protocol):
         It waits for a first one, for no longer than half of what an answer may take.
         """
 
+    def hurry(self, sinks: Sequence[str]) -> None:
+        """Let the next attempts follow at once, whatever pause there was: somebody has mended something."""
+
     def states(self, sinks: Sequence[str]) -> Mapping[str, SinkState]:
         """Return how sinks fare."""
 

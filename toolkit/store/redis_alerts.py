@@ -97,6 +97,11 @@ class RedisAlerts:
         read = [read_event(event_id, dict(fields)) for event_id, fields in entries]
         return (entries[-1][0] if entries else after), tuple(event for event in read if event is not None)
 
+    def hurry(self, sinks: Sequence[str]) -> None:
+        """See `AlertStore.hurry`."""
+        if sinks:
+            self._door.ask_together(*(("HSET", self._keys.sink(name), "next_ms", 0) for name in sinks))
+
     def states(self, sinks: Sequence[str]) -> Mapping[str, SinkState]:
         """See `AlertStore.states`."""
         commands: list[Sequence[Argument]] = [("TIME",)]
