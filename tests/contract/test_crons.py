@@ -358,3 +358,17 @@ def test_a_cron_that_a_newer_crawlctl_wrote_keeps_no_other_from_firing(cron: Cro
     cron.put(replace(NIGHTLY, name="newer"))
     cron.desk.redis.hset(cron.desk.keys.crons, "newer", '{"v": 99}')
     assert cron.take().cron.name == "nightly"
+
+
+def test_firings_with_many_workers_are_committed_in_calls_that_redis_can_bear(cron: CronDesk) -> None:
+    for name in ("one", "two"):
+        cron.put(replace(NIGHTLY, name=name, workers=700))
+    taken = cron.crons.take().crons
+    proposals = [
+        replace(cron.proposal(each), jobs=tuple(a_pending_job(f"{each.cron.name}-{number}") for number in range(700)))
+        for each in taken
+    ]
+    told = cron.crons.commit(proposals)
+    assert [len(firing.jobs) for firing in told if firing is not None] == [700, 700]
+    assert cron.desk.queue.counts()["pending"] == 1400
+    assert cron.crons.commit([]) == ()

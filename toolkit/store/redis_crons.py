@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from toolkit.model.crons import Cron, CronView, Due, Firing, Overlap, Proposal, Taken, TakenCrons, Trigger
 from toolkit.model.errors import StoreUnreadableError
@@ -13,7 +13,7 @@ from toolkit.store.connect import Argument, RedisDoor
 from toolkit.store.interfaces_watch import MAX_FIRINGS
 from toolkit.store.keys import Keys
 from toolkit.store.ordering import ttl_ms
-from toolkit.store.redis_queue import new_job_arguments, remember_places
+from toolkit.store.redis_queue import MAX_JOBS_A_CALL, new_job_arguments, remember_places
 from toolkit.store.wire_crons import due_ms, moment
 
 REPLACE_GRACE_S = 30
@@ -25,7 +25,6 @@ LOOK_AGAIN_S = 30.0
 MAX_WAITING = 100
 """How many firings of a cron wait for the one before them; what is due beyond that is skipped."""
 
-CRONS_A_CALL = 500
 _ANY_REVISION = "-"
 
 
@@ -137,8 +136,9 @@ class RedisCrons:
 
     def commit(self, proposals: Sequence[Proposal]) -> Sequence[Firing | None]:
         """See `Crons.commit`."""
-        if not proposals:
-            return ()
+        return tuple(told for some in _in_calls(proposals) for told in self._commit(some))
+
+    def _commit(self, proposals: Sequence[Proposal]) -> Sequence[Firing | None]:
         keys = self._keys
         # The places come first: a line that a node sees must always be readable.
         remember_places(self._door, keys, (job.on for each in proposals for job in each.jobs))
@@ -184,14 +184,26 @@ def _taken(place: str, body: str, state: str, good_ms: str) -> Taken:
     return Taken(cron, revision, trigger, place=place, due=due, waited=waited, last_success_at=last_good)
 
 
+def _in_calls(proposals: Sequence[Proposal]) -> Iterator[list[Proposal]]:
+    """Part proposals so that no call keeps Redis busy with more than so many jobs, or those of one firing."""
+    some: list[Proposal] = []
+    for each in proposals:
+        if some and sum(len(one.jobs) for one in some) + len(each.jobs) > MAX_JOBS_A_CALL:
+            yield some
+            some = []
+        some.append(each)
+    if some:
+        yield some
+
+
 def _arguments(proposal: Proposal) -> list[Argument]:
     taken = proposal.taken
     cron, trigger = taken.cron, taken.trigger
     overlap = cron.overlap if proposal.heeds_overlap else Overlap.ALLOW
     facts = {"cron": cron.name, "cron_ms": due_ms(trigger.at)}
     about = {"spider": cron.spider, "due": trigger.at.isoformat(timespec="seconds")}
-    if cron.project is not None:
-        about["project"] = cron.project
+    if project := proposal.jobs[0].project if proposal.jobs else cron.project:
+        about["project"] = project
     return [
         *(cron.name, taken.place, taken.revision, wire_crons.trigger_text(trigger), due_ms(trigger.at)),
         *("" if taken.due is None else due_ms(taken.due.at), proposal.state.value, proposal.reason or ""),
