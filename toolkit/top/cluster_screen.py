@@ -25,6 +25,7 @@ from toolkit.top.seen import Seen, Tab
 from toolkit.top.tables import RowTable
 
 HEADER_LINES = 4
+ENOUGH_LINES = 14
 
 
 class ClusterScreen(Screen[None]):
@@ -74,7 +75,8 @@ class ClusterScreen(Screen[None]):
         self._draw_bars()
 
     def on_resize(self) -> None:
-        """Lay the lines out anew."""
+        """Lay the lines out anew; where there are few, the tables come first."""
+        self.query_one("#header", Bar).styles.height = HEADER_LINES if self.size.height >= ENOUGH_LINES else 1
         self.call_after_refresh(self._draw_bars)
 
     # --- what the app asks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import ClassVar
 
@@ -31,6 +31,7 @@ from toolkit.views.jobs import STYLES, duration_text, reason_text
 HEAD_LINES = 9
 LOG_EVERY_S = 1.0
 MAX_POINTS = 200
+STEP = timedelta(seconds=10)
 LEFT_WIDTH = 58
 STATUS_STYLES = {"2": "bold green", "3": "bold cyan", "4": "bold yellow", "5": "bold red"}
 KEYS = (
@@ -51,6 +52,7 @@ class JobScreen(Screen[None]):
         self._now = seen.at
         self._rates: Rates | None = seen.board.rates.get(job.id)
         self._past: deque[Rates] = deque(maxlen=MAX_POINTS)
+        self._step_at: datetime | None = None
         self._tail = LogTail(logs)
         self._is_reading = False
         self._log_note = ""
@@ -80,7 +82,7 @@ class JobScreen(Screen[None]):
         self.job = seen.board.jobs.get(self.job.id, self.job)
         self._rates = seen.board.rates.get(self.job.id)
         if self._rates is not None:
-            self._past.append(self._rates)
+            self._note_speed(self._rates)
         self._draw()
 
     def action_leave(self) -> None:
@@ -90,6 +92,14 @@ class JobScreen(Screen[None]):
     def _draw(self) -> None:
         lines = job_head(self.job, self._rates, list(self._past), now=self._now, width=self.size.width)
         self.query_one("#facts", Bar).show(*lines, log_rule(self._log_note, width=self.size.width))
+
+    def _note_speed(self, rates: Rates) -> None:
+        """Remember a point every ten seconds, as the samples are; the last one is that of now."""
+        if self._step_at is None or self._now >= self._step_at + STEP:
+            self._past.append(rates)
+            self._step_at = self._now
+        else:
+            self._past[-1] = rates
 
     def _samples(self) -> Sequence[JobSample]:
         shared = self._desk.store.shared
