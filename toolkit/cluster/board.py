@@ -28,7 +28,7 @@ MAX_ENDED = 2_000
 """So many jobs that have ended are kept, the newest."""
 MAX_STOCK = 1_000
 EVENTS_A_CALL, MAX_EVENT_CALLS = 1_000, 5
-SKEW = timedelta(seconds=30)
+SKEW = timedelta(seconds=5)
 """Whoever schedules says when, by his own clock: what is new is looked for from so much earlier on."""
 STOCK_EVERY_S = 5.0
 STOCK_EVERY_BESIDE_QUEUE_S = 15.0
