@@ -82,8 +82,8 @@ class Host:
 
     `slots` is how many jobs a local node runs at once (Scrapyd's `max_proc`); `None` lets `crawlctl up` choose. `kind`
     is what `crawlctl up` makes of a local host: a node of the shared queue where there is one, or a stock Scrapyd.
-    `node` holds options of the section `[crawlctl]` of its scrapyd.conf, for provisioning. `ca_file` names the
-    authorities (PEM) whose certificates alone count for it.
+    `node` holds options of the section `[crawlctl]` of its scrapyd.conf, where crawlctl writes that. `ca_file`
+    names the authorities (PEM) whose certificates alone count for it.
     """
 
     name: NodeName

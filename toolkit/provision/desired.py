@@ -10,7 +10,7 @@ from pathlib import Path
 from toolkit.model.errors import ConfigurationError
 from toolkit.model.hosts import Host, Secret
 from toolkit.model.names import check_project
-from toolkit.provision.local_nodes import REDIS_FILE, SharedQueue, node_settings, settings, stock_settings
+from toolkit.provision.local_nodes import SharedQueue, node_settings, settings, stock_settings
 from toolkit.provision.node_security import READ_ANEW, NodeSecurity
 from toolkit.store.address import parse_address
 
@@ -76,8 +76,7 @@ def desired_state(
     if url is None:
         return Desired(host, _scrapyd_lines(host, is_stock=True), packages)
     _check_redis(host, url)
-    lines = node_settings(host, SharedQueue(url, cluster)) | {"redis_file": REDIS_FILE}
-    lines |= {name: str(value) for name, value in host.node.items()}
+    lines = node_settings(host, SharedQueue(url, cluster))
     if bind_of(host) != host.address:
         lines["address"] = host.place
     files = dict(security.files)

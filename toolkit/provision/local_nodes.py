@@ -117,7 +117,10 @@ def stock_settings(host: Host) -> dict[str, str]:
 
 
 def node_settings(host: Host, queue: SharedQueue) -> dict[str, str]:
-    """Return what the section `[crawlctl]` says; a label that its form cannot hold stays in the inventory alone."""
+    """Return what the section `[crawlctl]` says, what the host wishes under `node` included.
+
+    A label that the section's form cannot hold stays in the inventory alone.
+    """
     labels = option(Scope.NODE, "labels")
     pairs = [f"{name}={text.strip()}" for name, text in sorted(host.labels.items()) if "," not in text]
     trust = {} if queue.trusted_keys is None else {"trusted_keys": TRUSTED_KEYS}
@@ -125,6 +128,7 @@ def node_settings(host: Host, queue: SharedQueue) -> dict[str, str]:
         "redis_file": REDIS_FILE,
         "cluster": queue.cluster,
         labels.name: ", ".join(pair for pair in pairs if re.search(labels.pattern or "", pair)),
+        **{name: str(value) for name, value in host.node.items()},
     }
 
 
