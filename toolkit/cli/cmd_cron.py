@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -125,13 +126,17 @@ def add(
 ) -> None:
     """Define a cron: a spider that runs at times, or after another spider's jobs."""
     from toolkit.model.crons import Cron
+    from toolkit.model.errors import ConflictError
     from toolkit.model.names import SpiderName
 
     words = CronWords(
         *(at, after, project, timezone, jitter, start, end, argument, setting, on, priority, attempts, timeout),
         *(workers, crawl, overlap, late, paused, comment),
     )
-    _define(session, words.laid_on(session, Cron(name, SpiderName(spider))), expected="")
+    cron = words.laid_on(session, Cron(name, SpiderName(spider)))
+    if session.shared.crons.get(name) is not None:
+        raise ConflictError(f"there is a cron {name} already; nothing was changed", hint=f"crawlctl cron edit {name}")
+    _define(session, cron, expected="")
 
 
 def edit(
@@ -282,6 +287,7 @@ def apply(
     written = crons_of_file(file or session.inventory.path, session.inventory, now=session.store.now())
     plan = planned(written, session.shared.crons.all(), prunes=prune)
     session.printer.show(changes_view(plan.changes))
+    _tell_of_missing(session, plan.writes)
     if not plan.changes:
         session.printer.say("every cron is as the file says")
     if dry_run or not plan.changes:
@@ -300,9 +306,7 @@ def _carry_out(session: Session, plan: CronPlan, *, yes: bool) -> None:
         raise session.failed(UsageError("nothing was changed", hint="--yes says it beforehand"))
     told = f"{len(plan.writes)} written, {len(plan.removes)} removed"
     session.audit(_named([change.name for change in plan.changes]), detail=told)
-    seen = {view.cron.name: view.revision for view in session.shared.crons.all()}
-    expected = {cron.name: seen.get(cron.name, "") for cron in plan.writes}
-    define(session.shared, plan.writes, by=operator(), now=session.store.now(), expected=expected)
+    define(session.shared, plan.writes, by=operator(), now=session.store.now(), expected=plan.revisions)
     remove_crons(session.shared, plan.removes)
     session.printer.say(told)
 
@@ -316,6 +320,17 @@ def _define(session: Session, cron: Cron, *, expected: str) -> None:
     session.audit(cron.name, detail=f"{cron.spider} {cron.at or 'after another'}")
     define(session.shared, [cron], by=operator(), now=store.now(), expected={cron.name: expected})
     session.printer.show(cron_view(find(session.shared, cron.name)))
+    _tell_of_missing(session, [cron])
+
+
+def _tell_of_missing(session: Session, crons: Sequence[Cron]) -> None:
+    """Warn of what would fail if it fired now; it may be defined before the deploy that makes it right."""
+    from toolkit.crons.firing import shortcoming
+
+    releases = session.store.releases.actives() if crons else {}
+    for cron in crons:
+        if why := shortcoming(cron, releases=releases):
+            session.printer.say(f"{cron.name} would fail now: {why}")
 
 
 def _named(names: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -17,11 +17,15 @@ from toolkit.model.errors import ConfigurationError, CrawlctlError, Mistake
 
 @dataclass(frozen=True, slots=True)
 class CronPlan:
-    """What applying a file comes to: the crons to write, those to take away, and every difference to be shown."""
+    """What applying a file comes to: the crons to write, those to take away, and every difference to be shown.
+
+    `revisions` are those that were compared, "" for a cron that is new: one that was changed since is not written.
+    """
 
     changes: Sequence[CronChange]
     writes: Sequence[Cron]
     removes: Sequence[str]
+    revisions: Mapping[str, str]
 
 
 def crons_of_file(path: Path, inventory: Inventory, *, now: datetime) -> list[WrittenCron]:
@@ -63,4 +67,10 @@ def planned(written: Sequence[WrittenCron], known: Sequence[CronView], *, prunes
     }
     changes = compared(wanted.values(), known, prunes=prunes)
     writes = [wanted[change.name] for change in changes if change.kind != "removed"]
-    return CronPlan(changes, writes, [change.name for change in changes if change.kind == "removed"])
+    revisions = {view.cron.name: view.revision for view in known}
+    return CronPlan(
+        changes,
+        writes,
+        [change.name for change in changes if change.kind == "removed"],
+        {cron.name: revisions.get(cron.name, "") for cron in writes},
+    )

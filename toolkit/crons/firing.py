@@ -52,13 +52,28 @@ def jobs_of(taken: Taken, *, releases: Releases, now: datetime) -> tuple[Job, ..
 
     """
     cron, trigger = taken.cron, taken.trigger
-    release = _release(cron, trigger, releases)
+    release = _release(cron, trigger.project, releases)
     on = None if cron.on is None else tuple(sorted(cron.on))
     place = place_of(on)
     return tuple(
         queued_job(_order(taken, release, number), at=now, who=f"cron {cron.name}", on=on, place=place)
         for number in range(cron.workers)
     )
+
+
+def shortcoming(cron: Cron, *, releases: Releases) -> str | None:
+    """Say why a cron could schedule nothing if it fired now; `None` where a release fits.
+
+    One that follows a spider runs in the project of the job that ended: any that has its own spider may be meant.
+    """
+    is_led = cron.after is not None and cron.project is None
+    if is_led and any(cron.spider in release.spiders for release in releases.values()):
+        return None
+    try:
+        _release(cron, None, releases)
+    except UsageError as error:
+        return error.message
+    return None
 
 
 def job_id_of(cron: str, trigger: Trigger, number: int = 0) -> JobId:
@@ -104,8 +119,8 @@ def _crawl_settings(cron: Cron, trigger: Trigger, settings: dict[str, str]) -> d
     return {**crawl, RUN_SETTING: str(job_id_of(cron.name, trigger, -1)), **settings}
 
 
-def _release(cron: Cron, trigger: Trigger, releases: Releases) -> Release:
-    wanted = cron.project or trigger.project
+def _release(cron: Cron, triggered_in: ProjectName | None, releases: Releases) -> Release:
+    wanted = cron.project or triggered_in
     having = [
         release for name, release in releases.items() if wanted in {None, name} and cron.spider in release.spiders
     ]

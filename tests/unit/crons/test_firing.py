@@ -10,7 +10,7 @@ import pytest
 from support.stores import NEWS, SHOP, V2, a_release
 
 from toolkit.crons.checking import check_circles, check_cron
-from toolkit.crons.firing import job_id_of, proposal
+from toolkit.crons.firing import job_id_of, proposal, shortcoming
 from toolkit.crons.templates import NAMES, check_template
 from toolkit.model.crons import After, Cron, Due, FiringState, Late, Outcome, Proposal, Taken, Trigger
 from toolkit.model.errors import UsageError
@@ -35,6 +35,20 @@ def test_a_firing_is_a_job_of_the_active_release() -> None:
     assert (told.state, told.next) == (FiringState.FIRED, Due(NOON + timedelta(hours=1), NOON + timedelta(hours=1)))
     assert (job.project, job.version, job.spider, job.scheduled_by) == (SHOP, V2, "books", "cron nightly")
     assert (job.on, job.attempts, job.timeout_s, job.priority) == (("node-1", "node-2"), 3, 60.0, 2.0)
+
+
+def test_what_would_fail_if_it_fired_now_is_said_beforehand() -> None:
+    both = RELEASES | {NEWS: replace(a_release(V2), project=NEWS)}
+    assert shortcoming(BOOKS, releases=RELEASES) is None
+    assert shortcoming(replace(BOOKS, spider=SpiderName("boks")), releases=RELEASES) == (
+        "there is no spider 'boks' in any active release"
+    )
+    assert "several projects" in (shortcoming(BOOKS, releases=both) or "")
+    follower = replace(BOOKS, at=None, after=After(SpiderName("books"), Outcome.SUCCESS))
+    assert shortcoming(follower, releases=both) is None
+    assert shortcoming(replace(follower, project=ProjectName("gone")), releases=both) == (
+        "project 'gone' has no active release"
+    )
 
 
 def test_the_same_firing_has_the_same_job_whoever_makes_it_and_any_other_another() -> None:
