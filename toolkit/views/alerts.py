@@ -154,8 +154,11 @@ def watches(rule: Rule) -> str:
 
 
 def _masked(url: Secret | None) -> str:
-    parts = urlsplit("" if url is None else url.reveal())
-    port = f":{parts.port}" if parts.port else ""
+    try:
+        parts = urlsplit("" if url is None else url.reveal())
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "***"
     return f"{parts.scheme}://{parts.hostname}{port}/***"
 
 
@@ -183,13 +186,24 @@ def _tables(seen: AlertOverview) -> Any:
     return Group(_sinks_table(seen), "", _rules_table(seen))
 
 
+def _fares(sink: Sink, state: SinkState) -> Styled:
+    """Say how a sink fares; one that nobody tells is not well, whatever there was before."""
+    if state.tries:
+        return Styled(f"{state.tries} failed: {state.error}", "red")
+    if state.by:
+        return Styled("well", "green")
+    is_program = sink.kind is SinkKind.COMMAND
+    return Styled(f"waits: no live node{' permits its program' if is_program else ''}", "yellow")
+
+
 def _sinks_table(seen: AlertOverview) -> FittedTable:
     rows = []
     for sink in seen.alerts.sinks.values():
         state = seen.sinks.get(sink.name) or SinkState("")
-        now = Styled(f"{state.tries} failed: {state.error}", "red") if state.tries else Styled("well", "green")
         by = state.by or Styled("nobody", "yellow")
-        rows.append((sink.name, sink.kind.value, where(sink), by, state.delivered, state.held or None, now))
+        rows.append(
+            (sink.name, sink.kind.value, where(sink), by, state.delivered, state.held or None, _fares(sink, state))
+        )
     names = ("SINK", "KIND", "WHERE", "TOLD BY", "DELIVERED", "HELD", "NOW")
     return plain_table(*names, rows=rows, right=("DELIVERED", "HELD"), spare=("WHERE", "HELD"), optional=("HELD",))
 
