@@ -98,7 +98,9 @@ def _usage_error(error: Exception) -> dict[str, str | None] | None:
         return None
     context = getattr(error, "ctx", None)
     path = getattr(context, "command_path", "crawlctl")
-    return {"kind": "usage", "message": error.format_message(), "hint": f"{path} --help shows how"}
+    # How a choice was converted is the parser's business; only what is wrong with it is told.
+    message = error.format_message().replace(": Value error, ", ": ", 1)
+    return {"kind": "usage", "message": message, "hint": f"{path} --help shows how"}
 
 
 def _wanted_output(argv: Sequence[str]) -> Output:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -40,9 +41,9 @@ def write_textfile(path: Path, content: bytes) -> None:
             os.fchmod(file.fileno(), READABLE)
         Path(draft).replace(path)
     except OSError as error:
-        raise ConfigurationError(
-            f"{path} cannot be written: {error.strerror or error}", hint="name a folder that exists and is yours"
-        ) from error
+        is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        hint = "free some space there" if is_full else "name a folder that exists and is yours"
+        raise ConfigurationError(f"{path} cannot be written: {error.strerror or error}", hint=hint) from error
     finally:
         if draft is not None:
             with contextlib.suppress(OSError):

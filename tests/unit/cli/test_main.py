@@ -77,6 +77,11 @@ def test_words_that_do_not_parse_are_told_in_the_wished_shape(capsys: pytest.Cap
     assert json.loads(capsys.readouterr().out)["error"]["kind"] == "usage"
 
 
+def test_a_word_that_is_no_choice_is_told_with_the_choices(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["jobs", "--output", "tabel"]) == 2
+    assert "error: Invalid value for '--output': 'tabel' is not one of 'table'" in capsys.readouterr().err
+
+
 def test_sigterm_is_an_interruption() -> None:
     main(["--version"])
     with pytest.raises(KeyboardInterrupt):
