@@ -15,6 +15,7 @@ from support.redis_server import RedisServer, server_path
 from support.require import require
 from support.waiting import wait_until
 
+from toolkit.alerts import retrying
 from toolkit.duties import deliver
 from toolkit.duties.deliver import Teller, take_sink
 from toolkit.model.alerts import Alerts, Message, Rule, Sink, SinkKind
@@ -117,6 +118,18 @@ def test_a_message_that_is_too_old_is_given_up_and_the_next_is_tried(desk: Queue
         wait_until(lambda: receiver.subjects == [["b"]], deadline_s=SOON_S, what="the next message")
     (failed,) = desk.shared.alerts.failed()
     assert (failed.subject, failed.rules) == ("a", ("failures",))
+
+
+def test_what_nobody_foresaw_blocks_no_other_message_for_long(desk: QueueDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrying, "FIRST_PAUSE_S", 0.01)
+    applied(desk, FAILURES)
+    receiver = Receiver()
+    receiver.on_each = lambda: 1 / (receiver.tried > retrying.TRIES_OF_REFUSED)
+    with telling(desk, receiver):
+        fail(desk, "a", "b")
+        wait_until(lambda: receiver.subjects == [["b"]], deadline_s=SOON_S, what="the other message")
+    (failed,) = desk.shared.alerts.failed()
+    assert (failed.subject, failed.why) == ("a", "it cannot be sent: ZeroDivisionError, a bug in crawlctl")
 
 
 def test_a_teller_whose_lease_was_taken_begins_nothing_more(desk: QueueDesk) -> None:

@@ -71,7 +71,7 @@ def json_body(message: Message) -> bytes:
         "text": headline(message),
         "events": [event_body(event) for event in message.events],
     }
-    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
 
 
 def event_body(event: Event) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def event_body(event: Event) -> dict[str, Any]:
 
 def slack_body(message: Message) -> bytes:
     """Return the message as Slack's incoming webhooks take it; nobody is mentioned by what an event says."""
-    return json.dumps({"text": _escaped("\n".join(_lines(message)))}, ensure_ascii=False).encode()
+    return json.dumps({"text": _escaped("\n".join(_lines(message)))}, ensure_ascii=False).encode(errors="replace")
 
 
 def mail(message: Message, sink: Sink) -> EmailMessage:

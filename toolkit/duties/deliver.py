@@ -131,10 +131,21 @@ class Teller:
         return self._note(step.after, term_s=TERM_S)
 
     def _attempt(self, sink: Sink, message: Message) -> None:
-        if self.send is None:
-            send(sink, message, programs=self.programs)
-        else:
-            self.send(sink, message)
+        """Make one attempt.
+
+        Raises:
+            SinkError: whatever went wrong; what nobody foresaw counts as about this message, lest it block the others.
+
+        """
+        try:
+            if self.send is None:
+                send(sink, message, programs=self.programs)
+            else:
+                self.send(sink, message)
+        except SinkError:
+            raise
+        except Exception as error:
+            raise SinkError(f"it cannot be sent: {type(error).__name__}, a bug in crawlctl", is_refusal=True) from error
 
     def _wait_s(self) -> float:
         """Return how long to wait for news: not beyond the moment at which something held is due."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 
 from toolkit.duties import deliver
@@ -16,11 +18,16 @@ from toolkit.node.reactor import reactor
 from toolkit.store.interfaces import Store
 
 if TYPE_CHECKING:
+    from twisted.internet.defer import Deferred
+
     from toolkit.model.alerts import SinkLease
     from toolkit.node.turns import Pace
 
 AGAIN_S = 0.2
 """How soon a node looks for another sink after it took one."""
+
+SETTLED_WITHIN_S = 1.5
+"""How long Scrapyd's end waits for what it was telling."""
 
 _log = Logger()
 
@@ -31,7 +38,7 @@ class Alerting:
     def __init__(self, member: Membership) -> None:
         self._member = member
         self._is_over = threading.Event()
-        self._told: set[str] = set()
+        self._told: dict[str, threading.Thread] = {}
         self._lock = threading.Lock()
         self._ends_with_scrapyd = False
 
@@ -58,19 +65,28 @@ class Alerting:
         self._begin(teller, lease)
         return AGAIN_S
 
-    def stop(self) -> None:
-        """Let no further attempt begin; each sink is given back when the one under way has ended."""
+    def stop(self) -> Deferred[None]:
+        """Let no further attempt begin, and wait a moment until each sink is given back; an attempt may take longer."""
         self._is_over.set()
+        return deferToThread(self._settle)
+
+    def _settle(self) -> None:
+        ends_at = time.monotonic() + SETTLED_WITHIN_S
+        with self._lock:
+            threads = list(self._told.values())
+        for thread in threads:
+            thread.join(max(0.0, ends_at - time.monotonic()))
 
     def _begin(self, teller: Teller, lease: SinkLease) -> None:
         if not self._ends_with_scrapyd:
             self._ends_with_scrapyd = True
             reactor().callFromThread(reactor().addSystemEventTrigger, "before", "shutdown", self.stop)
-        with self._lock:
-            self._told.add(lease.sink)
         # No thread of a pool: it would be busy for as long as the lease lasts.
         work = partial(self._work, teller, lease.sink)
-        threading.Thread(target=work, name=f"crawlctl-sink-{lease.sink}", daemon=True).start()
+        thread = threading.Thread(target=work, name=f"crawlctl-sink-{lease.sink}", daemon=True)
+        with self._lock:
+            self._told[lease.sink] = thread
+        thread.start()
 
     def _work(self, teller: Teller, sink: str) -> None:
         try:
@@ -81,4 +97,4 @@ class Alerting:
             _log.failure("Telling the sink {sink} failed", sink=sink)
         finally:
             with self._lock:
-                self._told.discard(sink)
+                self._told.pop(sink, None)

@@ -61,6 +61,16 @@ def test_a_webhook_gets_signed_json_under_a_key() -> None:
     assert posted.headers["x-crawlctl-signature"] == f"v1={wanted}"
 
 
+def test_a_text_that_no_encoding_knows_is_sent_all_the_same() -> None:
+    odd = replace(MESSAGE, events=(replace(FAILED, about={"reason": json.loads('"\\ud800 and \\u0007"')}),))
+    with HookServer() as server, MailServer() as mails:
+        send(hook(server.url), odd, programs={})
+        send(hook(server.url, kind=SinkKind.SLACK), odd, programs={})
+        send(mail(mails, tls=MailTls.NONE, username=None), odd, programs={})
+    assert server.posted[0].json["events"][0]["about"]["reason"] == "? and \x07"
+    assert len(mails.mails) == 1
+
+
 def test_slack_gets_a_text_that_mentions_nobody() -> None:
     with HookServer() as server:
         send(hook(server.url, kind=SinkKind.SLACK), MESSAGE, programs={})

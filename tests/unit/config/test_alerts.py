@@ -102,6 +102,7 @@ def test_it_may_stand_in_a_file_of_its_own(inventory: Path) -> None:
         ("sinks: {a: {kind: webhook}}", "sink a has no url: a sink of kind webhook needs one"),
         ("sinks: {a: {kind: slack, url: 'https://x', server: m}}", "a sink of kind slack has no server"),
         ("sinks: {a: {kind: webhook, url: 'ftp://T0P'}}", "url is a URL that begins with https:// or http://"),
+        ("sinks: {a: {kind: webhook, url: 'http://x:99999/T0P'}}", "url cannot be read: its host or its port is none"),
         ("sinks: {a: {kind: webhook, url: 'http://x', secret: short}}", "secret is a text of at least 16 characters"),
         ("sinks: {a: {kind: email, server: m, sender: a@b, recipients: [bob]}}", "'bob' is no mail address"),
         ("sinks: {a: {kind: email, server: m, sender: 'Ann <a@b', recipients: c@d}}", "'Ann <a@b' is no mail address"),

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -22,6 +23,7 @@ from toolkit.config.inventory.variables import ValueReader
 from toolkit.config.options import ALERT_NAME, ALERT_NAME_SHAPE, Scope, keys, option
 from toolkit.model.alerts import Alerts, MailTls, Rule, Sink, SinkKind
 from toolkit.model.errors import InventoryError
+from toolkit.model.hosts import Secret
 
 ALERTS = "alerts"
 _HINT = "`crawlctl docs alerts` describes every key; `crawlctl alerts apply --dry-run` looks again"
@@ -98,6 +100,14 @@ def _read(reader: ValueReader, node: yaml.Node) -> Alerts:
     return Alerts(sinks, rules)
 
 
+def _is_url(url: Secret) -> bool:
+    try:
+        parts = urlsplit(url.reveal())
+        return bool(parts.hostname) and parts.port != 0 and url.reveal().isascii()
+    except ValueError:
+        return False
+
+
 def _named(document: Document, section: Entry | None, *, what: str) -> tuple[Entry, ...]:
     entries = () if section is None else document.entries(section.value, what=what)
     for entry in entries:
@@ -134,6 +144,9 @@ class _SinkReader:
                 values[name] = tuple(text for text, _ in texts(self.reader.document, entry, what=name))
             else:
                 values |= self.reader.value(wanted, entry)
+        if "url" in values and not _is_url(values["url"]):
+            self.reader.document.blame(parts["url"].value, "url cannot be read: its host or its port is none")
+            del values["url"]
         if "give_up" in values:
             values["give_up_s"] = seconds(values.pop("give_up"))
         if "tls" in values:
