@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 from dataclasses import replace
 from datetime import timedelta
@@ -154,3 +155,14 @@ def test_a_part_that_unpacks_to_more_than_it_says_is_refused(logs: ShippedLogs, 
     desk.redis_bytes.hset(desk.keys.log_parts(JOB), f"{NODE} 0", b"no gzip")
     with pytest.raises(StoreUnreadableError, match="unpacked"):
         logs.read(JOB, log, log.parts[0])
+
+
+@pytest.mark.parametrize(
+    "part", [{"begin": -1, "length": 5}, {"begin": 0, "length": 10**12}, {"begin": 0, "length": 0}]
+)
+def test_a_part_of_no_size_that_a_part_has_is_refused(logs: ShippedLogs, desk: QueueDesk, part: dict[str, int]) -> None:
+    bring(logs, b"text")
+    known = json.loads(desk.redis.hget(desk.keys.log(JOB), NODE) or "")
+    desk.redis.hset(desk.keys.log(JOB), NODE, json.dumps(known | {"parts": [part]}))
+    with pytest.raises(StoreUnreadableError, match="a part that is none"):
+        logs.of_job(JOB)

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from toolkit.cluster.job_log import JobLogs
     from toolkit.cluster.log_lines import EntryFilter
     from toolkit.cluster.log_merge import JobEntry
+    from toolkit.cluster.many_logs import ManyLogs
     from toolkit.cluster.nodes import Nodes
+    from toolkit.model.errors import CrawlctlError
     from toolkit.model.jobs import Job, JobFilter
 
 LAST_FOLLOWED = 10
@@ -84,6 +86,8 @@ def logs(
     What a node has shipped (crawlctl docs logs) is read where the node, or its file, is gone.
     """
     from toolkit.cluster.job_log import JobLogs
+    from toolkit.cluster.log_stream import LogWish
+    from toolkit.cluster.many_logs import ManyLogs
 
     wanted = _filter(level, grep, regex, since)
     nodes = session.nodes()
@@ -94,8 +98,11 @@ def logs(
         return
     jobs, chosen = _jobs(session, nodes, job or [], _chosen(session, crawl, spider, project, on, state), follow=follow)
     last = LAST_FOLLOWED if follow and lines is None and since is None else lines
-    entries = _entries(session, nodes, reader, jobs, chosen, wanted, follow=follow, last=last)
+    many = ManyLogs(reader, LogWish(wanted, last), say=lambda text: session.printer.say(text, style="yellow"))
+    entries = _followed(session, nodes, many, jobs, chosen) if follow else many.past(jobs)
     _show(session, entries, has_prefix=not no_prefix and (len(jobs) > 1 or chosen is not None))
+    if not follow:
+        _end_by_unread(session, many.unread, of=len(jobs))
 
 
 def _one(session: Session, reader: JobLogs, job: Job, *, follow: bool, lines: int | None) -> None:
@@ -178,27 +185,26 @@ def _jobs(
     return list(found.jobs), chosen
 
 
-def _entries(
-    session: Session,
-    nodes: Nodes,
-    reader: JobLogs,
-    jobs: Sequence[Job],
-    chosen: JobFilter | None,
-    wanted: EntryFilter,
-    *,
-    follow: bool,
-    last: int | None,
+def _followed(
+    session: Session, nodes: Nodes, many: ManyLogs, jobs: Sequence[Job], chosen: JobFilter | None
 ) -> Iterable[JobEntry]:
     from toolkit.cluster.followed_jobs import FollowedJobs
-    from toolkit.cluster.log_stream import LogWish
-    from toolkit.cluster.many_logs import MAX_STREAMS, ManyLogs
+    from toolkit.cluster.many_logs import MAX_STREAMS
 
-    many = ManyLogs(reader, LogWish(wanted, last), say=lambda text: session.printer.say(text, style="yellow"))
-    if not follow:
-        return many.past(jobs)
     begun_at = session.store.now()
     seen = FollowedJobs(nodes, lambda: session.store, chosen, begun_at=begun_at, limit=MAX_STREAMS)
     return many.follow(jobs, seen)
+
+
+def _end_by_unread(session: Session, unread: Sequence[CrawlctlError], *, of: int) -> None:
+    """End well where every log was read, or is known to be there no more beside others that are."""
+    from toolkit.model.errors import NodesFailedError, NotFoundError
+
+    failed = [error for error in unread if not isinstance(error, NotFoundError)]
+    if failed:
+        raise session.failed(NodesFailedError(f"{len(failed)} of {of} log(s) could not be read: {failed[0].message}"))
+    if len(unread) == of:
+        raise session.failed(unread[0])
 
 
 def _show(session: Session, entries: Iterable[JobEntry], *, has_prefix: bool) -> None:

@@ -25,6 +25,9 @@ AHEAD_BYTES = 8 * 1024 * 1024
 PIECE_BYTES = (4 * 1024, 64 * 1024)
 """The smallest and largest piece of a log that is read at a time."""
 
+MAX_TOLD = 5
+"""Of more logs that cannot be read than this, only the first is told, and how many they are."""
+
 TICK_S = 0.1
 POLL_S = 0.5
 """How often a log is looked at while it is followed, by one thread a node; more rarely where there are many."""
@@ -45,7 +48,10 @@ class JobsSeen(Protocol):
 
 
 class ManyLogs:
-    """Reads the logs of several jobs. `say` hears of each log that cannot be read, once."""
+    """Reads the logs of several jobs. `say` hears of each log that cannot be read, once.
+
+    `unread` says why some of those that were to be there could not be read.
+    """
 
     def __init__(
         self,
@@ -62,6 +68,7 @@ class ManyLogs:
         self._streams: dict[JobId, JobStream] = {}
         self._over: set[JobId] = set()
         self._said: set[str] = set()
+        self.unread: list[CrawlctlError] = []
 
     def past(self, jobs: Sequence[Job]) -> Iterator[JobEntry]:
         """Yield what is there of these jobs' logs, ordered by time."""
@@ -70,6 +77,10 @@ class ManyLogs:
         with _Readers(READERS) as readers:
             readers.all([stream.open for stream in self._streams.values()])
         yield from merged([stream.past() for stream in self._streams.values()])
+        self.unread = [stream.problem for stream in self._streams.values() if stream.problem is not None]
+        if len(self.unread) > MAX_TOLD:
+            self._tell(f"{len(self.unread)} of {len(jobs)} logs cannot be read, among them: {self.unread[0].message}")
+            self._said |= {problem.message for problem in self.unread}
         self._tell_problems()
 
     def follow(self, jobs: Sequence[Job], seen: JobsSeen) -> Iterator[JobEntry]:

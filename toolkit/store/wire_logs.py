@@ -7,7 +7,7 @@ import zlib
 
 from toolkit.model.errors import StoreUnreadableError
 from toolkit.model.names import NodeName
-from toolkit.model.shipped import LogPart, ShippedLog
+from toolkit.model.shipped import MAX_PART_BYTES, LogPart, ShippedLog
 from toolkit.store.envelope import read, write
 from toolkit.store.fields import Fields
 
@@ -44,7 +44,11 @@ def read_log(body: str, *, node: NodeName) -> ShippedLog:
 
 
 def _part(fields: Fields) -> LogPart:
-    return LogPart(fields.whole("begin"), fields.whole("length"))
+    part = LogPart(fields.whole("begin"), fields.whole("length"))
+    # So much memory is made for it.
+    if part.begin < 0 or not 0 < part.length <= MAX_PART_BYTES:
+        raise StoreUnreadableError(f"a shipped log in the shared store names a part that is none: {part.name[:60]}")
+    return part
 
 
 def pack(content: bytes) -> bytes:
