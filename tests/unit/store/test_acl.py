@@ -34,7 +34,7 @@ PLAIN = {
     Role.SPIDER: ("redis_frontier", "redis_sweep"),
     Role.NODE: (
         *("redis_queue", "redis_nodes", "redis_calls", "redis_redials", "redis_jobs", "redis_eggs"),
-        *("redis_crons", "redis_events", "redis_alerts", "redis_crawl_ends", "redis_logs"),
+        *("redis_crons", "redis_events", "redis_alerts", "redis_crawl_ends", "redis_logs", "redis_samples"),
     ),
     Role.OPERATOR: (
         *("redis_releases", "redis_audit", "redis_rollouts", "redis_crawls", "redis_crawl_views", "redis_crawl_seen"),
