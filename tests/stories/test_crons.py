@@ -157,7 +157,9 @@ def test_a_cron_that_can_find_no_spider_says_so_and_goes_on(stage: Stage) -> Non
 
 def test_a_cron_is_changed_word_by_word_and_removed(stage: Stage) -> None:
     stage.desk.run("cron", "add", "one", "quick", "--at", "@hourly", "-a", "a=1", "-a", "b=2", "--jitter", "5m")
-    assert "there is a cron one already" in stage.desk.error("cron", "add", "one", "quick", "--at", "@daily", exit_code=6)
+    assert "there is a cron one already" in stage.desk.error(
+        "cron", "add", "one", "quick", "--at", "@daily", exit_code=6
+    )
     changed = stage.desk.json(
         *("cron", "edit", "one", "--at", "0 9 * * 1-5", "-a", "a=3", "--without", "b", "--jitter", "", "--end"),
         "2030-12-31",
