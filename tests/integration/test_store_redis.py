@@ -307,7 +307,7 @@ def test_every_key_lies_under_the_clusters_prefix(server: RedisServer, store: Re
     keys = Keys()
     assert found == {
         *(keys.tokens, keys.projects, keys.active, keys.jobs, keys.unfinished_jobs, keys.final_jobs, keys.job_ids),
-        keys.changes,
+        *(keys.changes, keys.events),
         *(keys.lock(SHOP), keys.releases(SHOP), keys.holders(SHOP), keys.history(SHOP)),
     }
     assert all(key.startswith("crawlctl:{main}:") for key in found)
@@ -315,6 +315,7 @@ def test_every_key_lies_under_the_clusters_prefix(server: RedisServer, store: Re
 
 def test_listing_thousands_of_jobs_takes_few_round_trips(server: RedisServer, store: RedisStore) -> None:
     store.jobs.add([a_job(f"j{number:05}") for number in range(5000)])
+    store.jobs.recent(JobFilter(), limit=1)
     with redis.Redis.from_url(server.url) as client:
         before = client.info("commandstats")
         assert len(store.jobs.recent(JobFilter(), limit=5000)) == 5000
