@@ -128,3 +128,20 @@ def test_a_registration_that_names_no_process_is_none(folder: RunFolder, content
 
 def names(folder: RunFolder) -> list[str]:
     return sorted(path.name for path in folder.path.iterdir())
+
+
+def test_of_what_a_process_prints_the_end_is_kept_and_it_prints_on_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolkit.runs.folder.MAX_OUTPUT_BYTES", 1_000)
+    monkeypatch.setattr("toolkit.runs.folder.KEPT_OUTPUT_BYTES", 100)
+    folder = RunFolder(tmp_path)
+    with folder.output.open("ab", buffering=0) as process:
+        process.write(b"x" * 1_000)
+        folder.bound_output()
+        assert folder.output.stat().st_size == 1_000
+        process.write(b"the last words\n")
+        folder.bound_output()
+        assert folder.output.stat().st_size == 100
+        process.write(b"and some more\n")
+    assert folder.output.read_bytes().endswith(b"xthe last words\nand some more\n")
