@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from toolkit.cluster import crawls, crons, node_life
@@ -25,7 +26,7 @@ from toolkit.cluster.schedule import schedule as send
 from toolkit.model.audit import AuditEntry
 from toolkit.model.crawls import Controls, DomainLimit, EntryId
 from toolkit.model.crons import CronView, Firing
-from toolkit.model.errors import CrawlctlError, NodesFailedError, NotFoundError, RefusedError
+from toolkit.model.errors import CrawlctlError, NodesFailedError, NotFoundError, RefusedError, StoreUnreachableError
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import NodeName
 from toolkit.model.orders import Order
@@ -108,11 +109,14 @@ class Acts:
         *,
         project: str | None = None,
         version: str | None = None,
+        on: Sequence[str] | None = None,
+        is_unique: bool = False,
         change: Callable[[Order], Order] = lambda order: order,
     ) -> list[Placed]:
         """Schedule a spider of the active release, or of a version: by the queue, or on the least busy stock nodes.
 
-        `change` lays arguments, settings and the like on the plain order.
+        `on` names the only nodes that may take it; `change` lays arguments, settings and the like on the plain order.
+        With `is_unique` a job like one that has not ended is refused; stock nodes know nothing of that.
 
         Raises:
             NotFoundError, UsageError: there is no such spider, or several projects have one.
@@ -121,14 +125,17 @@ class Acts:
         store = self.desk.store
         records = registered(store)
         now = store.now()
-        if route(None, records).way is Way.QUEUE:
+        way = route(None if on is None else [NodeName(name) for name in on], records)
+        if way.way is Way.QUEUE:
             plain = choose_queued(store.releases, records, spider, project=project, version=version)
             order = change(plain)
             with self.audited("schedule", f"{order.project}/{order.spider} {order.version}") as entry:
-                placed = [Placed(job) for job in enqueue(store, [order], now=now, who=self.who)]
+                jobs = enqueue(store, [order], on=way.on, is_unique=is_unique, now=now, who=self.who)
+                placed = [Placed(job) for job in jobs]
                 entry.detail = f"{len(placed)} job(s): {_named([each.job for each in placed])}"
             return placed
-        choice = choose(self.desk.nodes, store.releases, spider, project=project, version=version)
+        nodes = self.desk.nodes if on is None else self.desk.nodes.only(NodeName(name) for name in on)
+        choice = choose(nodes, store.releases, spider, project=project, version=version)
         order = change(Order(choice.project, choice.spider, choice.version))
         with self.audited("schedule", f"{order.project}/{order.spider} {order.version}") as entry:
             placed = send(choice.nodes, store.jobs, order, now=now)
@@ -216,28 +223,30 @@ class Acts:
     ) -> Iterator[Entry]:
         """Write one entry of the audit when the block is left, with how it went; other acts of a face use it too."""
         entry = Entry(detail)
-        names = (*nodes, *sorted({job.node for job in jobs if job.node}))
+        written = AuditEntry(
+            at=datetime.now(UTC),  # the store puts its own time there
+            who=self.who,
+            action=action,
+            subject=subject,
+            nodes=(*nodes, *sorted({job.node for job in jobs if job.node})),
+            result="done",
+        )
         try:
             yield entry
-        except CrawlctlError as error:
-            entry.result = "refused" if isinstance(error, RefusedError) else "failed"
-            entry.detail = error.message
+        except BaseException as error:
+            # What went wrong counts, not that it could not be written down besides.
+            with suppress(StoreUnreachableError):
+                self._note(_broken_off(written, error))
             raise
-        except BaseException:
-            entry.result = "interrupted"
+        try:
+            self._note(replace(written, result=entry.result, detail=entry.detail))
+        except StoreUnreachableError as error:
+            error.message = f"{action} {subject} was done, but it is not in the audit: {error.message}"
+            error.args = (error.message,)
             raise
-        finally:
-            self.desk.store.audit.note(
-                AuditEntry(
-                    at=datetime.now(UTC),  # the store puts its own time there
-                    who=self.who,
-                    action=action,
-                    subject=subject,
-                    nodes=names,
-                    result=entry.result,
-                    detail=entry.detail,
-                )
-            )
+
+    def _note(self, entry: AuditEntry) -> None:
+        self.desk.store.audit.note(entry)
 
     def _queued(self, prefixes: Sequence[str]) -> list[Job]:
         _ = self.desk.shared
@@ -278,6 +287,13 @@ class Entry:
         """Call it failed if there is any error."""
         if failed := [error for error in errors if error is not None]:
             self.result, self.detail = "failed", failed[0].message
+
+
+def _broken_off(entry: AuditEntry, error: BaseException) -> AuditEntry:
+    """Return the entry of an act that an error has ended."""
+    if not isinstance(error, CrawlctlError):
+        return replace(entry, result="interrupted")
+    return replace(entry, result="refused" if isinstance(error, RefusedError) else "failed", detail=error.message)
 
 
 def _named(jobs: Sequence[Job]) -> str:

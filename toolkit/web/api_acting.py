@@ -45,6 +45,9 @@ router = APIRouter(prefix="/api/v1")
 MAX_JOBS, MAX_BLOCKS = 1000, 200
 Version = Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
 Jobs = Annotated[list[JobName], Field(min_length=1, max_length=MAX_JOBS)]
+Nodes = Annotated[
+    list[Annotated[str, Field(max_length=200, pattern=NAME), Text]], Field(min_length=1, max_length=MAX_JOBS)
+]
 
 
 class OrderWish(Wish):
@@ -63,6 +66,8 @@ class OrderWish(Wish):
     retry_failed: Flag = False
     timeout_s: Annotated[float, Field(gt=0, le=10 * 365 * 86400, strict=True)] | None = None
     at: Moment | None = None
+    on: Nodes | None = None
+    unique: Flag = False
 
     def laid_on(self, plain: Order) -> Order:
         """Return the order with these wishes."""
@@ -136,7 +141,14 @@ def schedule(visitor: Operating, wish: OrderWish) -> Response:
     """Run a spider of the active release, or of a version: by the shared queue, or on the least busy stock nodes."""
     if wish.crawl is not None:
         _refuse_to_join(visitor, wish.crawl, wish.spider)
-    placed = visitor.acts.schedule(wish.spider, project=wish.project, version=wish.version, change=wish.laid_on)
+    placed = visitor.acts.schedule(
+        wish.spider,
+        project=wish.project,
+        version=wish.version,
+        on=wish.on,
+        is_unique=wish.unique,
+        change=wish.laid_on,
+    )
     if placed and all(each.error for each in placed):
         raise _first_error(placed)
     return answer(scheduled_view(placed).data, 201)
