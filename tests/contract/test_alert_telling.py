@@ -151,12 +151,12 @@ def test_an_attempt_waits_for_a_lease_that_outlasts_it(desk: QueueDesk) -> None:
     fail(desk, "a")
     ends: list[float] = []
     receiver = Receiver()
+
+    def look() -> None:
+        ends.append(float(desk.redis.hget(desk.keys.sink("hook"), "expires_ms") or 0) / 1000 - time.time())
+
+    receiver.on_each = look
     with telling(desk, receiver):
-
-        def look() -> None:
-            ends.append(float(desk.redis.hget(desk.keys.sink("hook"), "expires_ms") or 0) / 1000 - time.time())
-
-        receiver.on_each = look
         wait_until(lambda: receiver.taken, deadline_s=SOON_S, what="the message")
     assert ends[0] > HOOK.timeout_s
 
