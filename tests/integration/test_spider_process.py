@@ -60,6 +60,7 @@ def test_a_finished_crawl_reports_its_counts_and_its_exit(
     assert progress is not None
     assert progress.state is JobState.RUNNING
     assert (progress.pages, progress.items, progress.errors, progress.retries) == (20, 20, 0, 0)
+    assert progress.statuses == {"200": 20}
     assert progress.finish_reason == "finished"
     assert progress.bytes is not None
     assert progress.bytes > 20 * 11
