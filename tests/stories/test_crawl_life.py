@@ -132,8 +132,8 @@ def test_several_workers_share_a_crawl_and_all_finish(stage: Stage) -> None:
     assert sum(job["items"] for job in jobs) == len(site.all_pages)
     shown = stage.show("whole")
     assert (shown["state"], shown["pending"], shown["seen"], shown["workers"]) == ("over", 0, 0, [])
-    words = ("events", "--kind", "crawl.over", "--subject", "whole")
-    (over,) = wait_until(lambda: stage.desk.json(*words), deadline_s=SOON_S, what="the news that it is over")
+    ends = ("events", "--kind", "crawl.over", "--subject", "whole")
+    (over,) = wait_until(lambda: stage.desk.json(*ends), deadline_s=SOON_S, what="the news that it is over")
     assert (over["about"]["spider"], over["about"]["pages"]) == ("pages", str(len(site.all_pages)))
     assert over["about"]["job"] in {job["id"] for job in jobs}
 
