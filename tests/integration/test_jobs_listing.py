@@ -15,7 +15,8 @@ from support.scrapyd_node import ScrapydNode
 from support.waiting import wait_until
 
 from toolkit.cluster.cancel import cancel
-from toolkit.cluster.files import follow_log, read_items, read_log
+from toolkit.cluster.files import read_items, read_log
+from toolkit.cluster.job_log import JobLogs
 from toolkit.cluster.jobs import find_job, list_jobs
 from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.schedule import Order, schedule
@@ -283,7 +284,7 @@ def test_a_node_that_does_not_answer_leaves_its_jobs_as_they_were_known(
 def test_a_log_is_read_whole_by_its_last_lines_and_as_it_grows(node: ScrapydNode, nodes: Nodes, store: Store) -> None:
     job = start(nodes, store, lines="40", sleep_s="1")
     door = nodes[NodeName(node.name)]
-    followed = b"".join(follow_log(door, job, last_lines=3))
+    followed = b"".join(JobLogs(nodes, lambda: store).follow(job, last_lines=3))
     whole = b"".join(read_log(door, job))
     assert whole.endswith(b"Spider closed (finished)\n")
     assert whole.endswith(followed)
@@ -300,14 +301,20 @@ def test_following_an_ended_job_begins_with_whole_lines(node: ScrapydNode, nodes
     door = nodes[NodeName(node.name)]
     whole = b"".join(read_log(door, job))
     # Long lines: so many do not fit into what is asked for first.
-    assert b"".join(follow_log(door, job, last_lines=30)) == b"".join(whole.splitlines(keepends=True)[-30:])
+    assert b"".join(JobLogs(nodes, lambda: store).follow(job, last_lines=30)) == b"".join(
+        whole.splitlines(keepends=True)[-30:]
+    )
 
 
 def test_a_log_that_is_not_kept_is_said_to_be(node: ScrapydNode, nodes: Nodes, store: Store) -> None:
     (job,) = waited_for(nodes, store, start(nodes, store))
     gone = replace(job, id=JobId("gone"))
     door = nodes[NodeName(node.name)]
-    for read in (read_log(door, gone), read_log(door, gone, last_lines=3), follow_log(door, gone, last_lines=3)):
+    for read in (
+        read_log(door, gone),
+        read_log(door, gone, last_lines=3),
+        JobLogs(nodes, lambda: store).follow(gone, last_lines=3),
+    ):
         with pytest.raises(NotFoundError, match="keeps no log of gone"):
             list(read)
     with pytest.raises(NotFoundError, match="keeps no items of gone"):

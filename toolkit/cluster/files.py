@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 from toolkit.cluster.reaching import NodeFiles
 from toolkit.cluster.scrapyd import Excerpt
-from toolkit.model.errors import NodeError, NotFoundError
+from toolkit.model.errors import NotFoundError
 from toolkit.model.jobs import Job
 
-FOLLOW_PAUSE_S = 0.5
 LINE_GUESS_BYTES = 200
 MAX_TAIL_BYTES = 1024 * 1024
 
@@ -28,24 +26,6 @@ def read_log(node: NodeFiles, job: Job, *, last_lines: int | None = None) -> Ite
         return
     for excerpt in log_parts(node, job, 0):
         yield excerpt.content
-
-
-def follow_log(node: NodeFiles, job: Job, *, last_lines: int) -> Iterator[bytes]:
-    """Yield the end of the log and then what is appended, until the job has ended; a job that waits is waited for."""
-    while node.log(job, most=1) is None:
-        _must_be_alive(node, job)
-        time.sleep(FOLLOW_PAUSE_S)
-    begin, position = log_tail(node, job, last_lines)
-    yield begin
-    while True:
-        # The state is read before the log: what was written until the end is then surely in the last part.
-        is_over = _is_over(node, job)
-        for excerpt in log_parts(node, job, position):
-            position = excerpt.begins_at + len(excerpt.content)
-            yield excerpt.content
-        if is_over:
-            return
-        time.sleep(FOLLOW_PAUSE_S)
 
 
 def read_items(node: NodeFiles, job: Job) -> Iterator[bytes]:
@@ -116,23 +96,6 @@ def _bytes_for(lines: int) -> int:
 
 def _last_lines(content: bytes, lines: int) -> bytes:
     return b"".join(content.splitlines(keepends=True)[-lines:]) if lines else b""
-
-
-def _must_be_alive(node: NodeFiles, job: Job) -> None:
-    if _is_over(node, job) and not _has_log(node, job):
-        raise no_log(node, job)
-
-
-def _is_over(node: NodeFiles, job: Job) -> bool:
-    state = node.state_of(job.id)
-    return state is None or state.is_final
-
-
-def _has_log(node: NodeFiles, job: Job) -> Excerpt | None:
-    try:
-        return node.log(job, most=1)
-    except NodeError:
-        return None
 
 
 def no_log(node: NodeFiles, job: Job) -> NotFoundError:
