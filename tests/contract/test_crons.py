@@ -169,6 +169,19 @@ def test_defining_a_cron_as_it_is_leaves_its_next_due_time(cron: CronDesk) -> No
     assert cron.view().by == "ann@desk"
 
 
+def test_a_change_that_leaves_the_times_loses_no_due_time_that_has_come(cron: CronDesk) -> None:
+    tomorrow = Due(cron.now + 24 * HOUR, cron.now + 24 * HOUR)
+    cron.put()
+    cron.crons.put([replace(NIGHTLY, comment="after the backup")], by="bob", due={"nightly": tomorrow})
+    assert cron.view().next_at == cron.now
+    # Also one that a node has just taken: it is given anew, with the new definition.
+    cron.take()
+    cron.crons.put([replace(NIGHTLY, comment="by night")], by="bob", due={"nightly": tomorrow})
+    assert cron.take().cron.comment == "by night"
+    cron.crons.put([replace(NIGHTLY, at="0 4 * * *")], by="bob", due={"nightly": tomorrow})
+    assert cron.view().next_at == tomorrow.at
+
+
 def test_a_cron_that_was_changed_meanwhile_is_not_overwritten(cron: CronDesk) -> None:
     cron.put()
     seen = cron.view().revision

@@ -99,8 +99,9 @@ class Crons(Protocol):
     ) -> frozenset[str]:
         """Define crons, or define them anew, all or none; return the names of those that are other than before.
 
-        One that is defined as it was stays as it is, with its next due time. `due` says when each is due first; one
-        that is not in it is not due by time. `expected` are the revisions that they must have now, empty for none.
+        One that is defined as it was stays as it is; one that is due at the same times as before keeps its next due
+        time, so that no change loses a firing. `due` says when each other is due first; one that is not in it is not
+        due by time. `expected` are the revisions that they must have now, empty for none.
 
         Raises:
             ConflictError: one of them was changed meanwhile.

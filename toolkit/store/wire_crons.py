@@ -25,9 +25,10 @@ def revision_of(cron: Cron) -> str:
 
 
 def write_cron(cron: Cron, *, by: str) -> str:
-    """Return a cron's definition as JSON, with its revision and who wrote it."""
+    """Return a cron's definition as JSON, with its revision, the digest of when it is due, and who wrote it."""
     follows = {} if cron.after is None else {"follows": followed(cron)}
-    return write({**_cron_body(cron), "revision": revision_of(cron), "by": by, **follows})
+    digests = {"revision": revision_of(cron), "timing": _timing(cron)}
+    return write({**_cron_body(cron), **digests, "by": by, **follows})
 
 
 def followed(cron: Cron) -> str:
@@ -96,6 +97,12 @@ def _cron_body(cron: Cron) -> dict[str, Any]:
         "comment": cron.comment,
     }
     return {name: value for name, value in content.items() if value is not None}
+
+
+def _timing(cron: Cron) -> str:
+    """Return the digest of what a cron's due times follow from; its name is in its jitter."""
+    term = (cron.starts_at, cron.ends_at, cron.is_paused)
+    return hashlib.sha256(repr((cron.name, cron.at, cron.timezone, cron.jitter_s, *term)).encode()).hexdigest()[:16]
 
 
 def trigger_text(trigger: Trigger) -> str:

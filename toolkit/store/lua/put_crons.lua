@@ -1,4 +1,5 @@
--- Define crons, or define them anew, all or none; one that is defined as it was keeps its next due time.
+-- Define crons, or define them anew, all or none; one that is due at the same times as before keeps its next due time,
+-- which may have come already and wait for its jitter, for a node, or for a commit that is under way.
 -- KEYS: crons state due followers wake
 -- ARGV: for each cron: name, body (JSON), revision, due_ms or "", fires_ms or "", project/spider that it follows or "",
 --       outcome that it waits for, is_paused ("1" or ""), expected revision or "-" for whatever it is
@@ -40,9 +41,12 @@ for at = 1, #ARGV, EACH do
       follow(spider, name, outcome)
     end
     local state = cjson.decode(redis.call("HGET", states, name) or "{}")
-    state.due_ms, state.fires_ms = tonumber(due_ms), tonumber(fires_ms)
-    if due_ms ~= "" then
-      redis.call("ZADD", due, fires_ms, name)
+    local is_timed_as_before = old.timing ~= nil and old.timing == cjson.decode(body).timing
+    if not is_timed_as_before or not state.due_ms then
+      state.due_ms, state.fires_ms = tonumber(due_ms), tonumber(fires_ms)
+    end
+    if state.due_ms then
+      redis.call("ZADD", due, string.format("%.0f", state.fires_ms), name)
     else
       redis.call("ZREM", due, name)
     end
