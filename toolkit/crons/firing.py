@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from toolkit.crons.due import judged
 from toolkit.crons.templates import Occasion, filled
@@ -23,13 +23,18 @@ from toolkit.model.releases import Release
 
 Releases = Mapping[ProjectName, Release]
 
+AGAIN = timedelta(minutes=1)
+"""After so long a due time that a node could make nothing of is tried again."""
+
 
 def proposal(taken: Taken, *, releases: Releases, now: datetime, by: str) -> Proposal:
     """Decide what becomes of a firing; `releases` are the active ones, `by` is the node that asks.
 
-    What cannot be scheduled has failed, and says why; the cron goes on.
+    What cannot be scheduled has failed, and says why; the cron goes on. One whose times this node cannot read, for the
+    want of a time zone or of an open file, stays due: another node, or this one later, may.
     """
-    cron, trigger, following, reason = taken.cron, taken.trigger, None, None
+    cron, trigger, reason = taken.cron, taken.trigger, None
+    following = None if taken.due is None else replace(taken.due, fires_at=now + AGAIN)
     try:
         if taken.due is not None:
             verdict = judged(cron, taken.due, now=now)

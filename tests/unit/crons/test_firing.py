@@ -107,6 +107,13 @@ def test_without_a_release_that_has_the_spider_a_firing_has_failed_and_the_cron_
         assert why in str(told.reason)
 
 
+def test_a_cron_whose_times_a_node_cannot_read_stays_due_for_others() -> None:
+    told = fire(replace(BOOKS, timezone="Europe/Atlantis"), late_s=5)
+    assert (told.state, told.jobs) == (FiringState.FAILED, ())
+    assert told.next == Due(NOON, NOON + timedelta(seconds=65))
+    assert "no time zone" in str(told.reason)
+
+
 def test_a_cron_that_follows_is_fired_in_the_project_of_the_job_before() -> None:
     chain = Cron("chain", SpiderName("books"), after=After(SpiderName("prices")), args={"of": "{after}"})
     taken = Taken(chain, "r", Trigger(NOON, job=JobId("job-1"), project=SHOP))
