@@ -43,9 +43,17 @@ def told(desk: QueueDesk) -> list[tuple[str, str]]:
     return [(each.kind.value, each.subject) for each in desk.shared.events.after("0-0") if each.kind in alerts]
 
 
-def says(desk: QueueDesk, claim: Claimed, *, pages: int = 0, items: int = 0, errors: int = 0) -> None:
+def says(
+    desk: QueueDesk,
+    claim: Claimed,
+    *,
+    pages: int = 0,
+    items: int = 0,
+    errors: int = 0,
+    state: JobState = JobState.RUNNING,
+) -> None:
     """Let a job's spider tell how far it is, and a node sample it."""
-    progress = Progress(state=JobState.RUNNING, pages=pages, items=items, errors=errors)
+    progress = Progress(state=state, pages=pages, items=items, errors=errors)
     desk.beat(a_report(), claim, progress=progress)
     turn = wait_until(lambda: desk.shared.samples.begin(every_s=0.02), deadline_s=SOON_S, what="a turn of sampling")
     desk.shared.samples.sample_jobs(turn)
@@ -95,6 +103,41 @@ def test_a_job_without_progress_is_cancelled_and_its_end_ends_the_alert(desk: Qu
     assert judged(desk) == 1
     assert judged(desk) == 0
     assert told(desk) == [("alert.firing", "idle j1"), ("alert.over", "idle j1")]
+
+
+def test_a_job_that_was_paused_for_long_is_given_its_time_when_it_goes_on(desk: QueueDesk, claim: Claimed) -> None:
+    rules(desk, replace(IDLE, within_s=1.0))
+    says(desk, claim, pages=7)
+    begin = desk.store.now()
+
+    def is_paused_for_longer_than_the_rule_allows() -> bool:
+        says(desk, claim, pages=7, state=JobState.PAUSED)
+        assert judged(desk) == 0
+        return (desk.store.now() - begin).total_seconds() > 1.2
+
+    wait_until(is_paused_for_longer_than_the_rule_allows, deadline_s=SOON_S, what="a pause")
+    says(desk, claim, pages=7)
+    assert judged(desk) == 0
+    assert desk.job("j1").cancel_requested_at is None
+
+    def fires() -> bool:
+        says(desk, claim, pages=7)
+        return judged(desk) == 1
+
+    wait_until(fires, deadline_s=SOON_S, what="the rule to fire all the same")
+    desk.finish(claim, an_ending(JobState.FAILED))
+    judged(desk)
+    assert [name for name in desk.shared.events.states() if name.startswith("alert:")] == []
+
+
+def test_what_ends_while_it_is_paused_leaves_nothing_behind(desk: QueueDesk, claim: Claimed) -> None:
+    rules(desk, IDLE)
+    says(desk, claim, state=JobState.PAUSED)
+    judged(desk)
+    assert [state.partition(" ")[0] for state in desk.shared.events.states().values()] == ["paused"]
+    desk.finish(claim, an_ending(JobState.FAILED))
+    assert judged(desk) == 0
+    assert desk.shared.events.states() == {}
 
 
 def test_a_silent_rule_does_nothing_to_the_job(desk: QueueDesk, claim: Claimed) -> None:

@@ -6,7 +6,7 @@ or cancels is asked for that before it is told, so that no death in between forg
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -25,6 +25,9 @@ EVERY_S = 10.0
 
 CANCEL_GRACE_S = 30.0
 FIRING, OVER = "firing", "over"
+PAUSED = "paused "
+"""So begins the state of a job's progress that was seen paused; when it was so last, in milliseconds, follows."""
+
 WATCHED = "alert:"
 JUDGED = "alerts:judged"
 """The watched thing whose state is the id of the last event whose run was judged."""
@@ -87,6 +90,13 @@ def measured(rule: Rule, samples: Sequence[JobSample], *, now: datetime) -> floa
     return idle_s(samples, now=now)
 
 
+def unpaused(value: float | None, state: str, *, now: datetime) -> float | None:
+    """Return for how long a job had no progress since it was seen paused last: being told to rest is no fault. Pure."""
+    if value is None or not state.startswith(PAUSED):
+        return value
+    return min(value, now.timestamp() - int(state.removeprefix(PAUSED)) / 1000)
+
+
 def _of_jobs(
     store: Store, shared: Shared, alerts: Alerts, states: Mapping[str, str], *, now: datetime, silent: set[str]
 ) -> Iterator[Change]:
@@ -96,10 +106,11 @@ def _of_jobs(
     jobs = store.jobs.get_many(shared.queue.active())
     pairs = [(rule, job) for rule in rules for job in jobs.values() if _is_watched(rule, job)]
     samples = shared.samples.of_jobs({job.id for _, job in pairs})
+    yield from _paused(rules, jobs.values(), states, now=now)
     for rule, job in pairs:
-        value = measured(rule, samples.get(job.id, ()), now=now)
-        is_firing = fires(rule, value)
         watched = _watched(rule, job.id)
+        value = unpaused(measured(rule, samples.get(job.id, ()), now=now), states.get(watched, ""), now=now)
+        is_firing = fires(rule, value)
         done = Action.NONE
         if is_firing and states.get(watched) != FIRING and rule.name not in silent:
             done = _act(shared, rule, job)
@@ -107,9 +118,24 @@ def _of_jobs(
     yield from _ended(rules, jobs, states)
 
 
+def _paused(
+    rules: Sequence[Rule], jobs: Iterable[Job], states: Mapping[str, str], *, now: datetime
+) -> Iterator[Change]:
+    """Remember which jobs are paused now that a rule about progress watches when they run; it is no event."""
+    asleep = [job for job in jobs if job.state is JobState.PAUSED]
+    for rule in (rule for rule in rules if rule.kind is RuleKind.PROGRESS):
+        for job in (job for job in asleep if _is_meant(rule, job)):
+            was = states.get(_watched(rule, job.id), "")
+            if was != FIRING:
+                yield Change(_watched(rule, job.id), f"{PAUSED}{now.timestamp() * 1000:.0f}", was=was)
+
+
 def _is_watched(rule: Rule, job: Job) -> bool:
-    is_running = job.state is JobState.RUNNING and job.cancel_requested_at is None
-    return is_running and may_admit_job(rule, project=job.project, spider=job.spider, node=job.node)
+    return job.state is JobState.RUNNING and job.cancel_requested_at is None and _is_meant(rule, job)
+
+
+def _is_meant(rule: Rule, job: Job) -> bool:
+    return may_admit_job(rule, project=job.project, spider=job.spider, node=job.node)
 
 
 def _act(shared: Shared, rule: Rule, job: Job) -> Action:
@@ -126,7 +152,11 @@ def _ended(rules: Sequence[Rule], jobs: Mapping[JobId, Job], states: Mapping[str
     for rule in rules:
         for watched, state in states.items():
             job_id = watched.removeprefix(_watched(rule, ""))
-            if state == FIRING and job_id != watched and JobId(job_id) not in jobs:
+            if job_id == watched or JobId(job_id) in jobs:
+                continue
+            if state.startswith(PAUSED):
+                yield Change(watched, OVER, was=state)
+            elif state == FIRING:
                 about = {OF_RULE: rule.name, "job": job_id, "reason": "the job runs no more"}
                 event = Event(EventKind.ALERT_OVER, f"{rule.name} {job_id}", about)
                 yield Change(watched, OVER, event, was=FIRING)
