@@ -6,6 +6,7 @@ it is what the pages are measured with.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import random
@@ -224,13 +225,17 @@ class Scene:
                 for at in range(90)
             )
             self.client.set(self.keys.samples_of(claim.job.id), course)
+            facts = json.loads(self.client.hget(self.keys.jobs, claim.job.id) or b"{}")
+            begun = json.dumps({**facts, "started_ms": round(now_ms - 900_000)})
+            self.client.hset(self.keys.jobs, claim.job.id, begun)
 
     def _crawl(self) -> None:
         plan = a_plan("books")
         url = self.client.connection_pool.connection_kwargs
         place = f"redis://{url['host']}:{url['port']}/0"
-        for name in ("job-1~1", "job-2~1"):
+        for claim in self.running()[:2]:
             with_frontier = open_frontier(Secret(place), plan)
+            name = f"{claim.job.id}~1"
             worker = Worker(with_frontier, name)
             worker.join()
             worker.push(*(f"https://shop-{at % 7}.example/{name}/{at}" for at in range(120)))

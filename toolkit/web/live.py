@@ -29,6 +29,8 @@ router = APIRouter(include_in_schema=False)
 BEAT_S = 1.0
 WELCOME_EVERY_S = 10.0
 RETRY_MS = 2000
+MARK = "~"
+"""Between the two halves of an id, as no id of an event holds it."""
 FULL_RETRY_S = 15
 _SHARED_S = BEAT_S * 0.9
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -47,7 +49,7 @@ async def live(
     if feed.listeners >= MAX_STREAMS:
         headers = {"Retry-After": str(FULL_RETRY_S)}
         return PlainTextResponse("too many pages are open on this server", status_code=503, headers=headers)
-    event, _, place = last_event_id.partition(" ")
+    event, _, place = last_event_id.partition(MARK)
     course = _Course(lookout_of(request, visitor.desk), visitor, feed, job=job, event=event, place=place or at)
     return StreamingResponse(course.events(), media_type="text/event-stream", headers=_HEADERS)
 
@@ -86,7 +88,7 @@ class _Course:
                 if time.monotonic() - asked_at_s >= WELCOME_EVERY_S:
                     asked_at_s = time.monotonic()
                     if not await run_in_threadpool(self.visitor.is_welcome):
-                        yield "event: bye\ndata: {}\n\n"
+                        yield self._sent("bye", "{}")
                         return
                 if self.job and not self.is_log_over and reading is None:
                     reading = asyncio.create_task(run_in_threadpool(self._log))
@@ -143,4 +145,4 @@ class _Course:
         )
 
     def _sent(self, name: str, text: str) -> str:
-        return f"id: {self.event} {self.place}\nevent: {name}\ndata: {text}\n\n"
+        return f"id: {self.event}{MARK}{self.place}\nevent: {name}\ndata: {text}\n\n"

@@ -16,6 +16,7 @@ from toolkit.cluster.board import Board, BoardView
 from toolkit.cluster.crawls import CrawlState, state_of
 from toolkit.cluster.desk import Desk
 from toolkit.cluster.job_log import JobLogs
+from toolkit.cluster.membership import PLUG_IN
 from toolkit.cluster.rates import Rates
 from toolkit.config.log_places import LogAddress
 from toolkit.model.crawls import CrawlView
@@ -28,7 +29,7 @@ from toolkit.web.glance import Glances
 from toolkit.web.visitor import served_by
 
 BOARD_FRESH_S = 1.0
-SNAPSHOT_FRESH_S = 2.0
+SNAPSHOT_FRESH_S, ASKED_FRESH_S = 2.0, 8.0
 SAMPLES_FRESH_S = 5.0
 SAMPLE_LASTS_S = 45.0
 MAX_ROWS = 10
@@ -41,6 +42,8 @@ class Lookout:
         self.desk = desk
         self.log_place = log_place
         self.glances = Glances()
+        self.nodes_fresh_s = SNAPSHOT_FRESH_S
+        """How old what nodes say may be: stock ones are asked each by HTTP, and not all the time."""
         self._board = Board(desk)
 
     @cached_property
@@ -53,8 +56,11 @@ class Lookout:
         return self.glances.get("board", self._board.look, fresh_s=BOARD_FRESH_S)
 
     def snapshot(self) -> Snapshot:
-        """Return the cluster as it was at most two seconds ago."""
-        return self.glances.get("snapshot", self.desk.snapshot, fresh_s=SNAPSHOT_FRESH_S)
+        """Return the cluster as it was a few seconds ago."""
+        snapshot = self.glances.get("snapshot", self.desk.snapshot, fresh_s=self.nodes_fresh_s)
+        is_asked = any(node.kind != PLUG_IN for node in snapshot.nodes)
+        self.nodes_fresh_s = ASKED_FRESH_S if is_asked else SNAPSHOT_FRESH_S
+        return snapshot
 
     def samples(self) -> Sequence[ClusterSample]:
         """Return what the cluster did of late, oldest first; nothing where there is no Redis."""

@@ -20,7 +20,6 @@ router = APIRouter(include_in_schema=False)
 
 PAGE = 50
 MAX_PAGE = 20_000
-MIN_PREFIX = 4
 ACTIVE = "active"
 """In place of a state: starting, running or paused."""
 MAX_TEXT = 200
@@ -103,8 +102,8 @@ def find(visitor: Visitor, asked: Search) -> Found:
 @router.get("/jobs")
 def jobs(request: Request, visitor: Looking, asked: Annotated[Search, Depends(search_of)]) -> HTMLResponse:
     """List jobs, newest first."""
-    glances = lookout_of(request, visitor.desk).glances
-    found = glances.get(("jobs", asked), lambda: find(visitor, asked))
+    lookout = lookout_of(request, visitor.desk)
+    found = lookout.glances.get(("jobs", asked), lambda: find(visitor, asked), fresh_s=lookout.nodes_fresh_s / 2)
     return page(
         request,
         "jobs.html",

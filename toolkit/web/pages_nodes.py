@@ -27,7 +27,7 @@ NODE_JOBS = 15
 def nodes(request: Request, visitor: Looking, q: str = "", state: str = "") -> HTMLResponse:
     """List all nodes, or those whose name, address or label holds a text, or that are in a state."""
     lookout = lookout_of(request, visitor.desk)
-    rows = lookout.glances.get("nodes", visitor.desk.node_rows, fresh_s=2.0)
+    rows = lookout.glances.get("nodes", visitor.desk.node_rows, fresh_s=lookout.nodes_fresh_s)
     shown = sorted((row for row in rows if _is_meant(row, q.strip().lower(), state)), key=_place)
     return page(
         request,
@@ -49,7 +49,9 @@ def node(request: Request, visitor: Looking, name: str) -> HTMLResponse:
     lookout = lookout_of(request, visitor.desk)
     row = lookout.glances.get(("node", name), lambda: visitor.desk.node_row(name))
     wanted = JobFilter(nodes=frozenset({NodeName(row.name)}))
-    jobs = lookout.glances.get(("node jobs", name), lambda: visitor.desk.jobs(wanted, limit=NODE_JOBS))
+    jobs = lookout.glances.get(
+        ("node jobs", name), lambda: visitor.desk.jobs(wanted, limit=NODE_JOBS), fresh_s=lookout.nodes_fresh_s
+    )
     return page(request, "node.html", visitor=visitor, title=row.name, row=row, jobs=jobs.jobs, stock=STOCK)
 
 

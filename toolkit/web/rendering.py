@@ -69,6 +69,7 @@ def page(
             may_administer=visitor is not None and visitor.may(Role.ADMINISTER),
             theme=theme if theme in THEMES else None,
             said=message,
+            status=status,
             **values,
         )
     )

@@ -26,7 +26,7 @@ function connect() {
 
 function disconnect() { source?.close(); source = null; clearTimeout(silence); }
 
-function remember(event) { log.dataset.cursor = event.lastEventId.slice(event.lastEventId.indexOf(" ") + 1); }
+function remember(event) { log.dataset.cursor = event.lastEventId.slice(event.lastEventId.indexOf("~") + 1); }
 
 document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
 addEventListener("pagehide", disconnect);
@@ -35,7 +35,7 @@ addEventListener("pageshow", (event) => event.persisted && location.reload());
 function ticked(tick) {
   away(tick.away && `The cluster cannot be asked: ${tick.away}. What you see is from before; it goes on by itself.`);
   for (const news of tick.news) toast(news);
-  if (!tick.away) refresh();
+  if (!tick.away) $("[data-retry]") ? location.reload() : refresh();
 }
 
 function away(text) {
