@@ -5,6 +5,7 @@ from __future__ import annotations
 from toolkit.model.errors import UsageError
 
 MOST = 1_000_000
+MAX_DIGITS = 20
 
 
 def whole(text: str, what: str) -> int | None:
@@ -17,7 +18,9 @@ def whole(text: str, what: str) -> int | None:
     given = text.strip()
     if not given:
         return None
-    if not given.isascii() or not given.isdigit() or not 0 < int(given[:9]) < MOST:
+    # Python refuses to read very long numbers at all.
+    is_number = given.isascii() and given.isdigit() and len(given) <= MAX_DIGITS
+    if not is_number or not 0 < int(given) < MOST:
         raise UsageError(f"{what} must be a whole number, 1 or more, not {given[:20]!r}")
     return int(given)
 

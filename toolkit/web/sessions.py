@@ -25,6 +25,8 @@ ABSOLUTE_S = 7 * 86400.0
 """After so long a session ends in any case."""
 DEVICE_S = 180 * 86400.0
 SEEN_EVERY_S = 60.0
+MAX_TOKEN_S = 10 * 366 * 86400.0
+"""Who wants a token for longer wants one that does not end."""
 MAX_SESSIONS, MAX_DEVICES, MAX_TOKENS = 20, 20, 100
 TOKEN_PREFIX = "crawlctl_"  # noqa: S105 - the beginning of each, so that scanners of leaked secrets know them
 MAX_SECRET_CHARS, MAX_LABEL_CHARS = 200, 100
@@ -127,8 +129,8 @@ class Sessions:
 
         """
         _check_label(label)
-        if ttl_s is not None and ttl_s <= 0:
-            raise UsageError("a token must last for some time")
+        if ttl_s is not None and not 0 < ttl_s <= MAX_TOKEN_S:
+            raise UsageError("a token must last for some time, ten years at most", hint="or for ever: name no time")
         secret, now = TOKEN_PREFIX + secrets.token_urlsafe(32), self._now()
         expires = None if ttl_s is None else now + int(ttl_s * 1000)
         row = (secrets.token_hex(4), digest_of(secret), user, role.value, label, now, expires, None)

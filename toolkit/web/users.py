@@ -185,5 +185,5 @@ def _seconds(days: str) -> float | None:
         return None
     try:
         return int(days) * DAY_S
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise UsageError(f"{days[:20]!r} is no number of days") from error
