@@ -41,6 +41,7 @@ EVERY: dict[type[errors.CrawlctlError], tuple[errors.CrawlctlError, int, str]] =
     errors.StoreUnreachableError: (errors.StoreUnreachableError("x"), 5, "store_unreachable"),
     errors.StoreUnreadableError: (errors.StoreUnreadableError("x"), 5, "store_unreachable"),
     errors.DatabaseUnreachableError: (errors.DatabaseUnreachableError("x"), 5, "database_unreachable"),
+    errors.SinkError: (errors.SinkError("x"), 4, "sink"),
     errors.RefusedError: (errors.RefusedError("x"), 6, "refused"),
     errors.LockHeldError: (errors.LockHeldError("shop", who="ann", since=NOW, why="deploy"), 6, "locked"),
     errors.ConflictError: (errors.ConflictError("x"), 6, "conflict"),

@@ -60,7 +60,8 @@ def test_a_type_is_said_in_words() -> None:
 @pytest.mark.parametrize("each", [each for each in OPTIONS if each.default is not None], ids=lambda each: each.name)
 def test_a_default_is_a_value_of_its_option(each: Option) -> None:
     if (each.scope, each.name) != (Scope.HOST, "path"):
-        assert parse_value(each, f"{each.default:g}" if isinstance(each.default, float) else str(each.default))
+        text = f"{each.default:g}" if isinstance(each.default, float) else str(each.default)
+        assert parse_value(each, text) is not None
 
 
 def test_a_node_and_its_inventory_mean_the_same_cluster_unless_told_otherwise() -> None:

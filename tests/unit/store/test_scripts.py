@@ -69,6 +69,6 @@ def test_a_shared_script_names_all_keys_that_it_is_given(script: str) -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_is_used(script: Path) -> None:
-    callers = "".join(path.read_text(encoding="utf-8") for path in STORE.glob("redis_*.py"))
+    callers = "".join(path.read_text(encoding="utf-8") for path in [*STORE.glob("redis_*.py"), STORE / "job_search.py"])
     includers = "".join(path.read_text(encoding="utf-8") for path in SCRIPTS)
     assert f'"{script.stem}"' in callers or f"-- INCLUDES: {script.stem}\n" in includers

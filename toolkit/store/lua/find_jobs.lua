@@ -1,6 +1,7 @@
 -- Find the next jobs that pass a filter, newest first, among at most so many that are looked at; nothing is changed.
 -- The place to go on from is the last job looked at in each index, with its score should it have left that since.
--- KEYS: jobs orders progress index, and another index or none
+-- The other index may be left out.
+-- KEYS: jobs orders progress index other_index
 -- ARGV: most to look at, how many to find, how many to leave out first, since (microseconds), filter (JSON), places (JSON)
 -- RETURNS: ids, how many are still to be left out, places (JSON; empty when there is nothing more)
 local jobs, orders, progress = KEYS[1], KEYS[2], KEYS[3]
@@ -72,9 +73,9 @@ end
 -- Lay the pages of both indexes into one, the newest first; of the same time the greatest id. What follows the end of a
 -- page that is only a part may come before the rest of the other.
 local pages, ats, parts, is_cut = {}, {}, {}, false
-for at = 4, #KEYS do
-  pages[at - 3], parts[at - 3] = page(KEYS[at], places[at - 3])
-  ats[at - 3] = 1
+for at, index in ipairs({ KEYS[4], KEYS[5] }) do
+  pages[at], parts[at] = page(index, places[at])
+  ats[at] = 1
 end
 local function is_at_end(one)
   return pages[one] and parts[one] and not pages[one][ats[one]]

@@ -1,5 +1,6 @@
--- Define crons, or define them anew, all or none; one that is due at the same times as before keeps its next due time,
--- which may have come already and wait for its jitter, for a node, or for a commit that is under way.
+-- Define crons, or define them anew, all or none.
+-- One that is due at the same times as before keeps its next due time, which may have come already and wait for its
+-- jitter, for a node, or for a commit that is under way.
 -- KEYS: crons state due followers wake
 -- ARGV: for each cron: name, body (JSON), revision, due_ms or "", fires_ms or "", project/spider that it follows or "",
 --       outcome that it waits for, is_paused ("1" or ""), expected revision or "-" for whatever it is
