@@ -111,6 +111,17 @@ def test_a_new_sink_begins_with_what_comes_after_it_and_a_gone_one_is_forgotten(
     assert shared.alerts.news(leased(shared).cursor, wait_s=0.01)[1] == ()
 
 
+def test_a_teller_that_learned_late_that_a_sink_is_gone_leaves_no_cursor_behind(shared: Shared) -> None:
+    shared.alerts.put(replace(ALERTS, sinks={"hook": HOOK}), by="ann")
+    lease = leased(shared)
+    shared.alerts.put(Alerts(), by="ann")
+    assert shared.alerts.renew(lease, term_s=TERM_S) is None
+    assert shared.alerts.take(["hook"], holder="node-2", term_s=TERM_S) is None
+    shared.events.note(failed("while it was not there"))
+    shared.alerts.put(replace(ALERTS, sinks={"hook": HOOK}), by="ann")
+    assert shared.alerts.news(leased(shared).cursor, wait_s=0.01)[1] == ()
+
+
 def test_news_wait_for_a_first_event_and_say_how_far_was_looked(shared: Shared) -> None:
     newest = shared.events.newest()
     assert shared.alerts.news(newest, wait_s=0.01) == (newest, ())

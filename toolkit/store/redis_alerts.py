@@ -55,10 +55,9 @@ class RedisAlerts:
             before = self.read()
             gone = [name for name in before.sinks if name not in alerts.sinks]
             args: list[Argument] = [before.revision, body, by, *alerts.sinks]
-            done = self._door.run("put_alerts", keys=self._keys.alerting, args=args)
+            keys = [*self._keys.alerting, *(key for name in gone for key in self._of(name))]
+            done = self._door.run("put_alerts", keys=keys, args=args)
             if done:
-                if gone:
-                    self._door.ask("DEL", *(key for name in gone for key in self._of(name)))
                 return int(done)
         raise ConflictError("somebody else changes the alerts at the same time", hint="crawlctl alerts apply")
 

@@ -1,10 +1,13 @@
--- Give a sink that nobody holds to one teller, under a token larger than any before.
+-- Give a sink that nobody holds to one teller, under a token larger than any before; not one that has gone meanwhile.
 -- KEYS: the alerts', then sink held
 -- ARGV: name, holder, term_ms
 -- RETURNS: {token, now_ms, revision, {field, value, ...}, {rule, silence, ...}, {held, due_ms, ...}} | nil
 -- INCLUDES: sink_rules
 local sink, held = KEYS[6], KEYS[7]
 local name, holder, term_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
+if redis.call("HEXISTS", alerts, "since:" .. name) == 0 then
+  return false
+end
 if tonumber(redis.call("HGET", sink, "expires_ms") or 0) > now_ms then
   return false
 end
