@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import httpx
 import pytest
-from support.web_server import WebServer, form_token
+from argon2 import PasswordHasher
+from support.web_server import PASSWORD, WebServer, form_token, web_server
 
-from toolkit.model.errors import UsageError
+from toolkit.cluster.desk import Desk
+from toolkit.cluster.reading import ClusterReading, take_reading
+from toolkit.model.errors import RefusedError, UsageError
+from toolkit.store.interfaces import Store
+from toolkit.web import numbers
 from toolkit.web.fields import whole
+from toolkit.web.passwords import MAX_AT_ONCE, Passwords
 
 
 @pytest.mark.parametrize("days", ["99999999", "9" * 18, "9" * 400])
@@ -24,3 +34,63 @@ def test_a_number_that_is_too_great_is_no_number(text: str) -> None:
     with pytest.raises(UsageError, match="whole number"):
         whole(text, "concurrency")
     assert whole(" 0012 ", "concurrency") == 12
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "1969-12-31T23:59:59Z"])
+def test_a_moment_beyond_the_calendar_is_refused_in_every_place(web: WebServer, moment: str) -> None:
+    program = web.program("ada")
+    cron = {"spider": "books", "at": "* * * * *"}
+    for answer in (
+        program.get("/api/v1/events", params={"until": moment}),
+        program.get("/api/v1/jobs", params={"since": moment}),
+        program.post("/api/v1/jobs", json={"spider": "books", "at": moment}),
+        program.put("/api/v1/crons/nightly", json=cron | {"starts_at": moment}),
+        program.put("/api/v1/crons/nightly", json=cron | {"ends_at": moment}),
+    ):
+        assert answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY
+        assert "moments from 1970" in answer.text
+
+
+def test_a_password_asked_for_by_a_proxy_keeps_nobody_out(web: WebServer) -> None:
+    browser = web.signed_in("ada")
+    behind = {"Authorization": "Basic b3BzOm9wcw=="}
+    assert browser.get("/account", headers=behind).status_code == httpx.codes.OK
+    assert web.client().get("/account", headers=behind).status_code == httpx.codes.SEE_OTHER
+    assert browser.post("/sign-out", headers=behind).status_code == httpx.codes.FORBIDDEN, "it stands for no form"
+
+
+def test_a_crowd_that_sets_passwords_takes_no_more_memory_than_one_that_signs_in() -> None:
+    begun, end = threading.Semaphore(0), threading.Event()
+
+    class Slow(PasswordHasher):
+        def hash(self, password: str | bytes, *, salt: bytes | None = None) -> str:
+            if password != "nobody has this password":
+                begun.release()
+                end.wait(10)
+            return super().hash(password, salt=salt)
+
+    passwords = Passwords(Slow(1, 8, 1), patience_s=0.05)
+    with ThreadPoolExecutor(MAX_AT_ONCE) as crowd:
+        under_way = [crowd.submit(passwords.hash, PASSWORD) for _ in range(MAX_AT_ONCE)]
+        for _ in under_way:
+            assert begun.acquire(timeout=10)
+        with pytest.raises(RefusedError, match="too many"):
+            passwords.hash(PASSWORD)
+        end.set()
+        assert all(each.result() for each in under_way)
+
+
+def test_many_who_ask_for_the_numbers_share_one_reading(
+    tmp_path: Path, local_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = []
+
+    def counted(desk: Desk) -> ClusterReading:
+        taken.append(desk)
+        return take_reading(desk)
+
+    monkeypatch.setattr(numbers, "take_reading", counted)
+    with web_server(tmp_path, lambda: local_store, is_metrics_open=True) as web, ThreadPoolExecutor(10) as crowd:
+        found = list(crowd.map(lambda _: web.client().get("/metrics").status_code, range(10)))
+    assert found == [httpx.codes.OK] * 10
+    assert len(taken) < len(found)

@@ -155,8 +155,10 @@ def visitor_of(request: Request) -> Visitor | None:
 
 
 def _recognised(request: Request, bearer: HTTPAuthorizationCredentials | None) -> Visitor | None:
-    # A request with a token is a program's: its cookies count for nothing, so no other site can lend it any.
-    if "authorization" not in request.headers:
+    # A request with a token is a program's: its cookies count for nothing, so no other site can lend it any. Another
+    # scheme is not meant for us: browsers send what a proxy before us asked them for with every request.
+    scheme = request.headers.get("authorization", "").partition(" ")[0]
+    if scheme.lower() != "bearer":
         return visitor_of(request)
     if bearer is None or not _takes_tokens(request.url.path):
         return None
