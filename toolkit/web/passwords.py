@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -21,15 +23,22 @@ class Passwords:
     At most four at once are under way, so that a crowd at the sign-in cannot take all memory.
     """
 
-    def __init__(self, hasher: PasswordHasher | None = None) -> None:
+    def __init__(self, hasher: PasswordHasher | None = None, *, patience_s: float = MAX_WAITING_S) -> None:
         self._hasher = hasher or PasswordHasher()
+        self._patience_s = patience_s
         self._room = threading.BoundedSemaphore(MAX_AT_ONCE)
         # What an unknown user's password is compared with, so that it takes as long as for a known one.
         self._nobody = self._hasher.hash("nobody has this password")
 
     def hash(self, password: str) -> str:
-        """Return the text to keep of a password."""
-        return self._hasher.hash(_normal(password))
+        """Return the text to keep of a password.
+
+        Raises:
+            RefusedError: too many are being hashed already.
+
+        """
+        with self._one_of_few():
+            return self._hasher.hash(_normal(password))
 
     def is_right(self, password: str, kept: str | None) -> bool:
         """Compare a password with what was kept; with nothing kept it takes as long, and is never right.
@@ -38,18 +47,24 @@ class Passwords:
             RefusedError: too many are being checked already.
 
         """
-        if not self._room.acquire(timeout=MAX_WAITING_S):
-            raise RefusedError("too many sign-ins are being checked now", hint="try again in a moment")
-        try:
-            return self._hasher.verify(kept or self._nobody, _normal(password)[:MAX_CHARS]) and kept is not None
-        except (VerificationError, InvalidHashError):
-            return False
-        finally:
-            self._room.release()
+        with self._one_of_few():
+            try:
+                return self._hasher.verify(kept or self._nobody, _normal(password)[:MAX_CHARS]) and kept is not None
+            except (VerificationError, InvalidHashError):
+                return False
 
     def is_old(self, kept: str) -> bool:
         """Say whether it was hashed with less care than is taken today."""
         return self._hasher.check_needs_rehash(kept)
+
+    @contextmanager
+    def _one_of_few(self) -> Iterator[None]:
+        if not self._room.acquire(timeout=self._patience_s):
+            raise RefusedError("too many passwords are being checked now", hint="try again in a moment")
+        try:
+            yield
+        finally:
+            self._room.release()
 
 
 def check_password(password: str, *, user: str) -> str:
