@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -13,6 +14,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, 
 
 MAX_LIMIT, MAX_OFFSET = 1000, 10_000_000
 MAX_TEXT_CHARS = 200
+FIRST_YEAR, LAST_YEAR = 1970, 9998
 SAFE_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
 NAME = r"^[^/\\\x00-\x1f\x7f\s-][^/\\\x00-\x1f\x7f]*$"
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:")
@@ -34,6 +36,16 @@ def _written(value: object) -> object:
     return value
 
 
+def _kept(value: datetime) -> datetime:
+    try:
+        is_known = FIRST_YEAR <= value.astimezone(UTC).year <= LAST_YEAR
+    except OverflowError:
+        is_known = False
+    if not is_known:
+        raise ValueError(f"only moments from {FIRST_YEAR} to {LAST_YEAR} are known here")
+    return value
+
+
 Text = AfterValidator(_text)
 JobRef = Annotated[
     str, Path(max_length=MAX_TEXT_CHARS, pattern=SAFE_NAME, description="The job's id, or its first characters.")
@@ -46,7 +58,7 @@ ProjectQuery = Annotated[str | None, Query(max_length=MAX_TEXT_CHARS, pattern=SA
 SpiderQuery = Annotated[str | None, Query(max_length=MAX_TEXT_CHARS, pattern=NAME), Text]
 LimitQuery = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many, newest first.")]
 OffsetQuery = Annotated[int, Query(ge=0, le=MAX_OFFSET, description="How many to leave out before.")]
-Moment = Annotated[AwareDatetime, BeforeValidator(_written)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_written), AfterValidator(_kept)]
 SinceQuery = Annotated[Moment | None, Query(description="Not older than this moment (ISO 8601, with its zone).")]
 EventQuery = Annotated[str | None, Query(max_length=50, pattern=r"^[0-9]{1,19}-[0-9]{1,19}$")]
 EntryQuery = Annotated[
