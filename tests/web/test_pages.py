@@ -159,6 +159,7 @@ def test_a_release_is_rolled_back_by_who_administers_only(tab: Tab, browser: Bro
     page.get_by_role("button", name="Roll back", exact=True).click()
     expect(page.get_by_role("status").first).to_contain_text(f"{V1} is the active release")
     expect(page.locator("#history tbody tr").first).to_contain_text("rollback")
+    expect(page.locator("#history tbody tr").first).to_contain_text("ada@web")
     other = Tab(browser, web.url)
     other.sign_in("olga", PASSWORD)
     expect(other.open("/releases/shop").get_by_text("Roll back…")).to_have_count(0)

@@ -78,7 +78,9 @@ def roll_back(
     def act() -> str:
         desk, name = visitor.desk, ProjectName(project)
         with visitor.acts.audited("rollback", f"{project} {version}"):
-            done = rollback(desk.nodes, desk.store, name, to=VersionName(version), is_whole=desk.is_whole)
+            done = rollback(
+                desk.nodes, desk.store, name, to=VersionName(version), is_whole=desk.is_whole, who=visitor.who
+            )
         return f"{done.version} is the active release of {project}" + ("" if done.is_changed else ", as it was before")
 
     return acted(request, visitor, f"/releases/{project}", act)
