@@ -69,6 +69,15 @@ def find_strays(
     return found
 
 
+def find_alerts(firing: Mapping[str, Sequence[str]]) -> list[Attention]:
+    """Name the rules of alerts that fire, and for what. Pure."""
+    found = []
+    for rule, subjects in sorted(firing.items()):
+        some = ", ".join(subjects[:MAX_NAMED]) + (", …" if len(subjects) > MAX_NAMED else "")
+        found.append(Attention("alert", f"{rule} fires for {some}", command=f"crawlctl alerts show {rule}"))
+    return found
+
+
 def find_plug_in_attention(
     records: Sequence[NodeRecord],
     active: Mapping[ProjectName, VersionName],

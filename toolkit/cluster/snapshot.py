@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from toolkit.cluster.attention import find_attention, find_plug_in_attention, find_strays
+from toolkit.cluster.alerts import firing
+from toolkit.cluster.attention import find_alerts, find_attention, find_plug_in_attention, find_strays
 from toolkit.cluster.membership import PLUG_IN, plug_in_error, split
 from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.scrapyd import NodeLoad, ScrapydNode
@@ -32,8 +33,8 @@ Seen = tuple[NodeLoad, dict[ProjectName, tuple[VersionName, ...]]]
 class Remembered:
     """What the store knows of the cluster; with an `error` it could not be asked, and nothing is known.
 
-    `unfinished` are jobs scheduled in the last seconds. `counts` and `lines` are the shared queue's, and `registered`
-    the plug-in nodes; all three are empty where there is no shared queue.
+    `unfinished` are jobs scheduled in the last seconds. `counts` and `lines` are the shared queue's, `registered`
+    the plug-in nodes, `firing` what alerts fire for; all are empty where there is no shared queue.
     """
 
     now: datetime
@@ -43,6 +44,7 @@ class Remembered:
     registered: Sequence[NodeRecord] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     lines: Sequence[Line] = ()
+    firing: Mapping[str, Sequence[str]] = field(default_factory=dict)
     error: StoreUnreachableError | None = None
 
 
@@ -63,6 +65,7 @@ def recall(open_store: Callable[[], Store]) -> Remembered:
             registered=() if shared is None else shared.nodes.all(),
             counts={} if shared is None else shared.queue.counts(),
             lines=() if shared is None else shared.queue.lines(),
+            firing={} if shared is None else firing(shared.events.states()),
         )
     except StoreUnreachableError as error:
         return Remembered(datetime.now(UTC), error=error)
@@ -86,6 +89,7 @@ def take_snapshot(nodes: Nodes, known: Remembered, *, is_whole: bool = True) -> 
     attention = find_attention(statuses, versions, without_password=open_nodes, just_scheduled=fresh)
     attention += find_plug_in_attention(records, versions, counts=known.counts, lines=known.lines)
     attention += find_strays(statuses, known.versions)
+    attention += find_alerts(known.firing)
     if known.error is not None:
         attention.insert(0, Attention("store", known.error.message, command=known.error.hint))
     counts = known.counts

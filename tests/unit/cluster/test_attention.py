@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from toolkit.cluster.attention import MAX_NAMED, find_attention, find_strays
+from toolkit.cluster.attention import MAX_NAMED, find_alerts, find_attention, find_strays
 from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus
 
@@ -107,3 +107,16 @@ def test_a_version_that_no_release_knows_is_a_stray() -> None:
 
 def test_versions_of_a_project_without_releases_are_somebody_elses() -> None:
     assert find_strays([live("a", versions=(V1, V2))], {}) == []
+
+
+def test_an_alert_that_fires_is_named_with_what_it_fires_for() -> None:
+    subjects = [f"job-{number}" for number in range(MAX_NAMED + 1)]
+    quiet, many = find_alerts({"errors": ["job-1"], "stuck": subjects})
+    assert (quiet.kind, quiet.message, quiet.command) == (
+        "alert",
+        "errors fires for job-1",
+        "crawlctl alerts show errors",
+    )
+    assert many.message.startswith("stuck fires for job-0, job-1, ")
+    assert many.message.endswith(f"job-{MAX_NAMED - 1}, …")
+    assert find_alerts({}) == []
