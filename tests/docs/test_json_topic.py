@@ -73,10 +73,10 @@ from toolkit.views import transfer
 from toolkit.views.accounts import accounts_view, made_token_view, tokens_view
 from toolkit.views.alerts import (
     alerts_view,
+    arrived_view,
     failed_view,
     silence_view,
     sink_view,
-    arrived_view,
     unsilenced_view,
 )
 from toolkit.views.alerts import changes_view as changes_of_alerts_view
