@@ -93,6 +93,7 @@ def web_server(
     hosts: tuple[Host, ...] = (),
     clock: Callable[[], float] = time.time,
     has_pages: bool = True,
+    place: Place = Place(port=0),  # noqa: B008 - it does not change
     **served_with: Any,
 ) -> Iterator[WebServer]:
     """Serve a cluster's pages in a thread, with the users alice (look), olga (operate) and ada (administer)."""
@@ -100,7 +101,7 @@ def web_server(
     accounts = Accounts(file, passwords=Passwords(PasswordHasher(1, 8, 1)), clock=clock)
     for name, role in USERS.items():
         accounts.add(name, role, PASSWORD)
-    listening = listen(Place(port=0))
+    listening = listen(place)
     port = int(listening.getsockname()[1])
     nodes = Nodes.of(hosts)
     served = Served(Desk(nodes, open_store), accounts, Sessions(file, clock=clock), port, **served_with)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -12,12 +14,16 @@ from argon2 import PasswordHasher
 from support.web_server import PASSWORD, WebServer, form_token, web_server
 
 from toolkit.cluster.desk import Desk
+from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.reading import ClusterReading, take_reading
 from toolkit.model.errors import RefusedError, UsageError
 from toolkit.store.interfaces import Store
-from toolkit.web import numbers
+from toolkit.store.open import open_store
+from toolkit.web import connection, numbers
 from toolkit.web.fields import whole
 from toolkit.web.passwords import MAX_AT_ONCE, Passwords
+from toolkit.web.serving import Place
+from toolkit.web.starting import Wanted, start
 
 
 @pytest.mark.parametrize("days", ["99999999", "9" * 18, "9" * 400])
@@ -94,3 +100,43 @@ def test_many_who_ask_for_the_numbers_share_one_reading(
         found = list(crowd.map(lambda _: web.client().get("/metrics").status_code, range(10)))
     assert found == [httpx.codes.OK] * 10
     assert len(taken) < len(found)
+
+
+def test_whoever_asks_nothing_or_half_a_question_is_not_waited_for(
+    web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "ASKED_WITHIN_S", 0.2)
+    half = [
+        b"",
+        b"GET /sign-in HTTP/1.1\r\nHost: loc",
+        b"POST /sign-in HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\nname=",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /sign-in HTTP",
+    ]
+    for begun in half:
+        with socket.create_connection(("127.0.0.1", web.served.port), timeout=10) as slow:
+            slow.sendall(begun)
+            with suppress(ConnectionResetError):
+                while slow.recv(65536):
+                    pass
+    assert web.client().get("/healthz").status_code == httpx.codes.OK
+
+
+def test_a_server_of_both_kinds_of_addresses_knows_ipv4_ones_by_their_name(tmp_path: Path, local_store: Store) -> None:
+    with web_server(tmp_path, lambda: local_store, place=Place("::", 0)) as web:
+        browser = web.client()
+        browser.post("/sign-in", data={"name": "ada", "password": PASSWORD})
+        assert browser.get("/account").status_code == httpx.codes.OK
+    told = local_store.audit.entries(limit=1)
+    assert told[0].detail == "from 127.0.0.1"
+
+
+@pytest.mark.parametrize("proxy", ["*", "proxy.example.com", "", "127.0.0.1:8080"])
+def test_a_proxy_that_has_no_address_is_refused_before_anything_is_served(tmp_path: Path, proxy: str) -> None:
+    with pytest.raises(UsageError, match="no address of a proxy"):
+        start(
+            Wanted(Place(port=0), proxies=[proxy]),
+            desk=Desk(Nodes.of([]), lambda: open_store(None, tmp_path)),
+            folder=tmp_path,
+            cluster="main",
+            say=lambda _: None,
+        )

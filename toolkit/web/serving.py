@@ -21,6 +21,7 @@ from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI
 
 from toolkit.model.errors import ConfigurationError, RefusedError, UsageError
+from toolkit.web.connection import Connection
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8800
 GRACE_S = 5
@@ -156,7 +157,7 @@ def server_of(
     config = uvicorn.Config(
         app,
         loop="asyncio",
-        http="h11",
+        http=Connection,
         ws="none",
         lifespan="off",
         log_config=None,
