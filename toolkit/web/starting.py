@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 
 from toolkit.cluster.desk import Desk
@@ -37,10 +38,11 @@ def start(wanted: Wanted, *, desk: Desk, folder: Path, cluster: str, say: Callab
     Raises:
         RefusedError: others could reach it and there is no user yet, or the port is taken.
         ConfigurationError: the address, or the certificate, cannot be used.
-        UsageError: a name is none.
+        UsageError: a name is none, or a proxy has no address.
 
     """
     names = own_names() | {_name(text) for text in wanted.names}
+    proxies = [_proxy(text) for text in wanted.proxies]
     if wanted.tls is not None:
         check_tls(wanted.tls)
     file = accounts_file(folder)
@@ -67,7 +69,7 @@ def start(wanted: Wanted, *, desk: Desk, folder: Path, cluster: str, say: Callab
 
     app = create_app(served)
     try:
-        serve(app, listening, stopping=served.stopping, tls=wanted.tls, proxies=wanted.proxies, on_ready=tell)
+        serve(app, listening, stopping=served.stopping, tls=wanted.tls, proxies=proxies, on_ready=tell)
     finally:
         file.close()
 
@@ -106,3 +108,14 @@ def _name(text: str) -> str:
     if name is None or (":" in text and not text.startswith("[")):
         raise UsageError(f"{text[:100]!r} is no host's name", hint="as in --name crawls.example.com, without a port")
     return name
+
+
+def _proxy(text: str) -> str:
+    # A name, or `*`, would be taken without a word: the one trusts nobody, the other everybody.
+    try:
+        return str(ip_network(text, strict=False))
+    except ValueError as error:
+        raise UsageError(
+            f"{text[:100]!r} is no address of a proxy",
+            hint="as in --proxy 127.0.0.1, or a network: --proxy 10.0.0.0/24",
+        ) from error
