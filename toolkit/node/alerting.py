@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from toolkit.model.alerts import SinkLease
-    from toolkit.node.turns import Pace
 
 AGAIN_S = 0.2
 """How soon a node looks for another sink after it took one."""
@@ -42,9 +41,9 @@ class Alerting:
         self._lock = threading.Lock()
         self._ends_with_scrapyd = False
 
-    def usual_s(self, pace: Pace) -> float:
+    def wait_s(self, *, live_nodes: int, chance: float) -> float:
         """Return the wait for the next turn."""
-        return deliver.interval_s(live_nodes=pace.live_nodes, chance=pace.chance)
+        return deliver.interval_s(live_nodes=live_nodes, chance=chance)
 
     def take(self, store: Store) -> float | None:
         """Look for a sink that nobody tells; called in a thread, never twice at a time."""

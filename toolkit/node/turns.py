@@ -68,7 +68,7 @@ def turns(member: Membership) -> tuple[Turn, ...]:
         Turn("sample", lambda pace: sample.interval_s(live_nodes=pace.live_nodes, chance=pace.chance), _sample),
         Turn("watch", _watch_in_s, look),
         Turn("judge", lambda pace: judge.interval_s(live_nodes=pace.live_nodes, chance=pace.chance), _judge),
-        Turn("tell", alerting.usual_s, alerting.take),
+        Turn("tell", lambda pace: alerting.wait_s(live_nodes=pace.live_nodes, chance=pace.chance), alerting.take),
     )
 
 
