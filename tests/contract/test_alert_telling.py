@@ -146,6 +146,21 @@ def test_a_teller_whose_lease_was_taken_begins_nothing_more(desk: QueueDesk) -> 
     assert receiver.tried == 0
 
 
+def test_a_node_that_cannot_read_the_alerts_any_more_leaves_the_sink_to_one_that_can(desk: QueueDesk) -> None:
+    applied(desk, FAILURES)
+    with telling(desk, Receiver()):
+        written = desk.redis.hget(desk.keys.alerts, "body")
+        desk.redis.hset(desk.keys.alerts, "body", '{"v":99}')
+        desk.redis.hincrby(desk.keys.alerts, "revision", 1)
+        wait_until(
+            lambda: desk.shared.alerts.states(["hook"])["hook"].by is None,
+            deadline_s=SOON_S,
+            what="the sink to be given back",
+        )
+        desk.redis.hset(desk.keys.alerts, "body", str(written))
+    assert take_sink(desk.shared.alerts, programs={}, holder="newer", but=set()) is not None
+
+
 def test_an_attempt_waits_for_a_lease_that_outlasts_it(desk: QueueDesk) -> None:
     applied(desk, FAILURES)
     fail(desk, "a")

@@ -17,7 +17,7 @@ from toolkit.alerts.planning import Step, next_step
 from toolkit.alerts.retrying import after_failure, give_up, is_too_old
 from toolkit.alerts.sinks import Programs, can_tell, send
 from toolkit.model.alerts import Alerts, Message, Progressed, Sink, SinkLease
-from toolkit.model.errors import SinkError, StoreUnreachableError
+from toolkit.model.errors import SinkError, StoreUnreachableError, StoreUnreadableError
 from toolkit.store.interfaces_alerts import AlertStore
 
 TERM_S = 6.0
@@ -79,7 +79,8 @@ class Teller:
     def work(self) -> None:
         """Tell the sink until the lease is another's, the sink is gone, or it is over; then give it back.
 
-        While Redis is away it waits: nobody else can take the lease then.
+        While Redis is away it waits: nobody else can take the lease then. Alerts that a newer crawlctl wrote are left
+        to a node that can read them.
 
         Raises:
             StoreUnreachableError: Redis is away when it is to be given back.
@@ -89,6 +90,8 @@ class Teller:
             try:
                 if not self.turn():
                     break
+            except StoreUnreadableError:
+                break
             except StoreUnreachableError:
                 self.is_over.wait(AGAIN_S)
         self.store.give_back(self.lease)
