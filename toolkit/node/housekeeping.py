@@ -11,7 +11,7 @@ from twisted.application.service import Service
 from twisted.logger import Logger
 
 from toolkit.duties import fire
-from toolkit.model.errors import CrawlctlError
+from toolkit.model.errors import CrawlctlError, StoreUnreachableError, StoreUnreadableError
 from toolkit.node.membership import Membership
 from toolkit.node.reactor import later
 from toolkit.node.turns import Pace, Turn, turns
@@ -38,6 +38,7 @@ class Housekeeping(Service):
         self._timers: dict[str, Any] = {}
         self._taking: set[str] = set()
         self._wanted: set[str] = set()
+        self._said: dict[str, str] = {}
         self.live_nodes = 0
 
     def startService(self) -> None:  # noqa: N802 - Twisted's name
@@ -73,7 +74,7 @@ class Housekeeping(Service):
             return
         self._taking.add(duty.name)
         taken = self._member.tend(duty.take)
-        taken.addErrback(partial(_note, duty.name))
+        taken.addCallbacks(partial(self._went_well, duty.name), partial(self._note, duty.name))
         taken.addCallback(partial(self._taken, duty))
         taken.addErrback(lambda failure: _log.failure("A duty has ended for good", failure=failure))
 
@@ -92,8 +93,16 @@ class Housekeeping(Service):
         if self.running:
             self._timers[duty.name] = later(wait_s, self._take, duty)
 
+    def _went_well(self, name: str, wants_s: float | None) -> float | None:
+        self._said.pop(name, None)
+        return wants_s
 
-def _note(name: str, failure: Any) -> None:
-    """Leave an unreachable Redis to the heartbeat, which says so once."""
-    if not failure.check(CrawlctlError):
-        _log.failure("A turn at the duty {name} failed", name=name, failure=failure)
+    def _note(self, name: str, failure: Any) -> None:
+        """Say why a turn failed, once for each reason; an unreachable Redis is left to the heartbeat."""
+        if failure.check(StoreUnreachableError) and not failure.check(StoreUnreadableError):
+            return
+        if not failure.check(CrawlctlError):
+            _log.failure("A turn at the duty {name} failed", name=name, failure=failure)
+        elif self._said.get(name) != failure.value.message:
+            self._said[name] = failure.value.message
+            _log.warn("No turn at the duty {name} can be taken: {why}", name=name, why=failure.value.message)
