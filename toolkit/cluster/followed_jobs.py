@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from toolkit.cluster.everywhere import OpenStore, list_everywhere
+from toolkit.cluster.many_logs import MAX_STREAMS
 from toolkit.cluster.nodes import Nodes
 from toolkit.model.jobs import Job, JobFilter, JobState
 from toolkit.model.names import JobId
 
+MAX_READ = 200
+"""So many jobs' logs are read at once where they are not followed."""
+
 ALIVE = frozenset(state for state in JobState if not state.is_final)
+
+
+@dataclass(frozen=True, slots=True)
+class JobsToRead:
+    """The jobs that were asked for, newest first; `is_cut` says that there are more."""
+
+    jobs: tuple[Job, ...]
+    is_cut: bool
+
+
+def jobs_to_read(nodes: Nodes, open_store: OpenStore, chosen: JobFilter, *, follow: bool) -> JobsToRead:
+    """Return the jobs whose logs to begin with: to be followed, those that have not ended, unless states are chosen."""
+    wanted = replace(chosen, states=ALIVE) if follow and not chosen.states else chosen
+    limit = MAX_STREAMS if follow else MAX_READ
+    found = list_everywhere(nodes, open_store, wanted, limit=limit + 1).jobs
+    begun = [job for job in found if follow or job.node is not None]
+    return JobsToRead(tuple(begun[:limit]), len(found) > limit)
 
 
 class FollowedJobs:
