@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from argon2 import PasswordHasher
-from support.web_server import PASSWORD, WebServer, form_token, web_server
+from support.web_server import PASSWORD, Clock, WebServer, form_token, web_server
 
 from toolkit.cluster.desk import Desk
 from toolkit.cluster.nodes import Nodes
@@ -23,6 +23,7 @@ from toolkit.web import connection, numbers
 from toolkit.web.fields import whole
 from toolkit.web.passwords import MAX_AT_ONCE, Passwords
 from toolkit.web.serving import Place
+from toolkit.web.sessions import SEEN_EVERY_S
 from toolkit.web.starting import Wanted, start
 
 
@@ -140,3 +141,20 @@ def test_a_proxy_that_has_no_address_is_refused_before_anything_is_served(tmp_pa
             cluster="main",
             say=lambda _: None,
         )
+
+
+def test_a_file_of_sessions_that_cannot_be_written_to_keeps_nobody_from_looking(
+    tmp_path: Path, local_store: Store
+) -> None:
+    clock = Clock()
+    with web_server(tmp_path, lambda: local_store, clock=clock, has_pages=False) as web:
+        browser, program = web.signed_in("alice"), web.program("alice")
+        assert program.get("/api/v1/whoami").status_code == httpx.codes.OK
+        with web.served.accounts.file.reading() as full:
+            full.execute("PRAGMA query_only = 1")
+        clock.at += 2 * SEEN_EVERY_S
+        assert browser.get("/account").status_code == httpx.codes.OK
+        assert program.get("/api/v1/whoami").status_code == httpx.codes.OK
+        refused = web.client().post("/sign-in", data={"name": "ada", "password": PASSWORD})
+        assert refused.status_code == httpx.codes.SERVICE_UNAVAILABLE
+        assert "web.sqlite3" in refused.text

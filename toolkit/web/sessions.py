@@ -6,6 +6,7 @@ Each is a random secret that only its holder has; the file keeps its digest.
 from __future__ import annotations
 
 import hmac
+import logging
 import secrets
 import sqlite3
 import time
@@ -15,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from toolkit.model.accounts import ApiToken, Role, least
-from toolkit.model.errors import NotFoundError, UsageError
+from toolkit.model.errors import NotFoundError, StoreUnreachableError, UsageError
 from toolkit.store.local_file import LocalFile
 from toolkit.web.accounts_file import digest_of
 
@@ -30,6 +31,8 @@ MAX_TOKEN_S = 10 * 366 * 86400.0
 MAX_SESSIONS, MAX_DEVICES, MAX_TOKENS = 20, 20, 100
 TOKEN_PREFIX = "crawlctl_"  # noqa: S105 - the beginning of each, so that scanners of leaked secrets know them
 MAX_SECRET_CHARS, MAX_LABEL_CHARS = 200, 100
+
+_log = logging.getLogger("crawlctl.web")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class Sessions:
     def __init__(self, file: LocalFile, *, clock: Callable[[], float] = time.time) -> None:
         self._file = file
         self._clock = clock
+        self._noted_from = 0
 
     def begin(self, user: str, *, address: str) -> str:
         """Sign a user in: return the new session's secret. The oldest beyond twenty of the user end."""
@@ -82,8 +86,7 @@ class Sessions:
         if row is None or now - row[2] >= IDLE_S * 1000 or now - row[3] >= ABSOLUTE_S * 1000:
             return None
         if is_use and now - row[2] >= SEEN_EVERY_S * 1000:
-            with self._file.writing() as connection:
-                connection.execute("UPDATE sessions SET seen_ms = ? WHERE digest = ?", (now, digest))
+            self._note_use("UPDATE sessions SET seen_ms = ? WHERE digest = ?", now, digest)
         return SignedIn(row[0], Role(row[1]))
 
     def end(self, secret: str) -> None:
@@ -160,8 +163,7 @@ class Sessions:
         if row is None or (row[3] is not None and now >= row[3]):
             return None
         if row[4] is None or now - row[4] >= SEEN_EVERY_S * 1000:
-            with self._file.writing() as connection:
-                connection.execute("UPDATE tokens SET used_ms = ? WHERE digest = ?", (now, digest))
+            self._note_use("UPDATE tokens SET used_ms = ? WHERE digest = ?", now, digest)
         return SignedIn(row[0], least(Role(row[1]), Role(row[2])))
 
     def tokens(self, user: str | None = None) -> list[ApiToken]:
@@ -187,6 +189,17 @@ class Sessions:
         with self._file.writing() as connection:
             connection.execute("DELETE FROM tokens WHERE id = ?", (token_id,))
         return found
+
+    def _note_use(self, statement: str, now: int, digest: bytes) -> None:
+        """Note when it was used; a file that cannot be written to, as on a full disk, keeps nobody from looking."""
+        if now < self._noted_from:
+            return
+        try:
+            with self._file.writing() as connection:
+                connection.execute(statement, (now, digest))
+        except StoreUnreachableError as error:
+            self._noted_from = now + int(SEEN_EVERY_S * 1000)
+            _log.warning("sessions end too early if this lasts: %s", error.message)
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
