@@ -317,6 +317,24 @@ def test_the_last_good_firing_is_remembered_when_its_job_is_long_forgotten(cron:
     assert cron.take().last_success_at == fired.due_at
 
 
+def test_the_last_success_never_goes_back_and_goes_with_the_cron(cron: CronDesk) -> None:
+    cron.put(replace(NIGHTLY, overlap=Overlap.ALLOW))
+    for job in ("job-1", "job-2", "job-3"):
+        fired = cron.fire(job=job)
+    assert fired is not None
+    report = a_report()
+    cron.desk.register(report)
+    claims = {str(claim.job.id): claim for claim in (cron.desk.run(report) for _ in range(3))}
+    cron.desk.finish(claims["job-3"], an_ending())
+    cron.desk.finish(claims["job-1"], an_ending())
+    assert cron.view().last_success_at == fired.due_at
+    cron.crons.remove(["nightly"])
+    cron.desk.finish(claims["job-2"], an_ending())
+    assert not cron.desk.redis.exists(cron.desk.keys.cron_followers)
+    cron.put()
+    assert cron.view().last_success_at is None
+
+
 def test_a_firing_by_hand_heeds_the_overlap_unless_told_not_to(cron: CronDesk) -> None:
     cron.put(ago=-HOUR)
     view = cron.view()

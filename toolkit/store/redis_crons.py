@@ -165,7 +165,7 @@ def _view(body: str, state: str | None, good_ms: str | None) -> CronView:
         next_at=None if due is None else due.fires_at,
         last=wire_crons.firing_in(cron.name, fields.part("last")) if fields.has("last") else None,
         waits_since=wire_crons.trigger_in(waits[0]).at if waits else None,
-        last_success_at=None if good_ms is None else moment(int(good_ms)),
+        last_success_at=moment(int(good_ms)) if good_ms else None,
         by=by,
         revision=revision,
         waiting=len(waits),

@@ -35,6 +35,7 @@ for at = 1, #ARGV, EACH do
   if old.revision ~= revision then
     answer[#answer + 1] = name
     redis.call("HSET", crons, name, body)
+    redis.call("HSETNX", followers, "+" .. name, "")
     if old.follows then
       follow(old.follows, name, nil)
     end

@@ -63,9 +63,10 @@ local function wake_nodes(whom)
 end
 
 -- Let the crons hear of a job's end, in the step that makes it: those that follow its spider are due now, and so is a
--- firing that waits for the end of the one before. When a cron's last good firing was due is kept beside its followers.
+-- firing that waits for the end of the one before. When a cron's last good firing was due is kept beside its followers,
+-- at a place that is there for as long as the cron.
 local function tell_crons(id, job)
-  if redis.call("EXISTS", followers) == 0 and not job.cron then
+  if redis.call("EXISTS", followers) == 0 then
     return
   end
   local ended = string.format("\n%.0f\n%s\n%s", job.ended_ms, id, job.project)
@@ -80,7 +81,10 @@ local function tell_crons(id, job)
     end
   end
   if job.cron and job.state == "finished" then
-    redis.call("HSET", followers, "+" .. job.cron, string.format("%.0f", job.cron_ms))
+    local good_ms = redis.call("HGET", followers, "+" .. job.cron)
+    if good_ms and job.cron_ms > (tonumber(good_ms) or 0) then
+      redis.call("HSET", followers, "+" .. job.cron, string.format("%.0f", job.cron_ms))
+    end
   end
   if job.cron and redis.call("ZADD", crons_due, "XX", "CH", now_ms, job.cron .. "\n") == 1 then
     is_any_due = true
