@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
-from twisted.logger import globalLogPublisher
 
 from toolkit.model.errors import StoreUnreachableError, StoreUnreadableError
 from toolkit.node import housekeeping as module
@@ -73,25 +72,15 @@ def test_a_turn_that_fails_is_followed_by_the_next(desk: Desk) -> None:
     assert desk.pass_s(USUAL_S) == 2
 
 
-def test_why_turns_fail_is_said_once_and_a_redis_that_is_away_is_left_to_the_heartbeat(desk: Desk) -> None:
+def test_why_turns_fail_is_said_once_and_a_redis_that_is_away_is_left_to_the_heartbeat(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said: list[str] = []
-
-    def hear(event: Any) -> None:
-        said.append(str(event.get("why") or event["log_format"]))
-
-    globalLogPublisher.addObserver(hear)
-    try:
-        for error in (
-            StoreUnreachableError("away"),
-            StoreUnreadableError("of a newer crawlctl"),
-            StoreUnreadableError("of a newer crawlctl"),
-            None,
-            StoreUnreadableError("of a newer crawlctl"),
-        ):
-            desk.pass_s(USUAL_S)
-            desk.answers[-1].callback(None) if error is None else desk.answers[-1].errback(error)
-    finally:
-        globalLogPublisher.removeObserver(hear)
+    monkeypatch.setattr(module, "_log", SimpleNamespace(warn=lambda _, **fields: said.append(fields["why"])))
+    unreadable = StoreUnreadableError("of a newer crawlctl")
+    for error in (StoreUnreachableError("away"), unreadable, unreadable, None, unreadable):
+        desk.pass_s(USUAL_S)
+        desk.answers[-1].callback(None) if error is None else desk.answers[-1].errback(error)
     assert said == ["of a newer crawlctl"] * 2
 
 

@@ -1,6 +1,7 @@
--- Replace all sinks and rules, unless somebody did so since they were read; a new sink begins with what comes next, and
--- with one that goes, all goes that is known of it: should it come again, it is a new one.
--- KEYS: the alerts', then sink and held of each sink that goes
+-- Replace all sinks and rules, unless somebody did so since they were read; a new sink begins with what comes next.
+-- With one that goes, all goes that is known of it. Should it come again, it is a new one.
+-- KEYS: the alerts'
+--       then of each sink that goes its hash and what is held for it
 -- ARGV: revision that was read, alerts (JSON), by, then the names of the sinks
 -- RETURNS: the revision now | nil
 -- INCLUDES: sink_rules
