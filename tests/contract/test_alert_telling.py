@@ -161,6 +161,18 @@ def test_a_node_that_cannot_read_the_alerts_any_more_leaves_the_sink_to_one_that
     assert take_sink(desk.shared.alerts, programs={}, holder="newer", but=set()) is not None
 
 
+def test_a_clock_that_was_set_back_keeps_no_sink_untold(desk: QueueDesk) -> None:
+    applied(desk, FAILURES)
+    assert take_sink(desk.shared.alerts, programs={}, holder="gone", but=set()) is not None
+    hour_ms = 3_600_000
+    desk.redis.hincrby(desk.keys.sink("hook"), "expires_ms", hour_ms)
+    desk.redis.hset(desk.keys.sink("hook"), mapping={"tries": 1, "next_ms": int(time.time() * 1000) + hour_ms})
+    receiver = Receiver()
+    with telling(desk, receiver):
+        fail(desk, "a")
+        wait_until(lambda: receiver.subjects == [["a"]], deadline_s=SOON_S, what="the message")
+
+
 def test_an_attempt_waits_for_a_lease_that_outlasts_it(desk: QueueDesk) -> None:
     applied(desk, FAILURES)
     fail(desk, "a")

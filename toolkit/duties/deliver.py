@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from toolkit.alerts.planning import Step, next_step
-from toolkit.alerts.retrying import after_failure, give_up, is_too_old
+from toolkit.alerts.retrying import LONGEST_PAUSE_S, after_failure, give_up, is_too_old
 from toolkit.alerts.sinks import Programs, can_tell, send
 from toolkit.model.alerts import Alerts, Message, Progressed, Sink, SinkLease
 from toolkit.model.errors import SinkError, StoreUnreachableError, StoreUnreadableError
@@ -118,7 +118,8 @@ class Teller:
         if lease.tries and is_too_old(step, sink, now=lease.now):
             return self._note(give_up(step, sink, "the sink was away for too long"), term_s=TERM_S)
         pause_s = 0.0 if lease.not_before is None else (lease.not_before - lease.now).total_seconds()
-        if pause_s > 0:
+        # A longer pause than any is what a clock that was set back has made of one.
+        if 0 < pause_s <= LONGEST_PAUSE_S:
             self.is_over.wait(min(pause_s, WAIT_S))
             return True
         # A process that slept since may have lost the lease: it asks again before it sends anything.

@@ -179,7 +179,8 @@ def _held(sink: str, each: HeldEvent) -> list[Any]:
 
 
 def _state(fields: Mapping[str, str], held: int, *, now_ms: int) -> SinkState:
-    is_held = int(fields.get("expires_ms", 0)) > now_ms
+    # As in `lua/take_sink.lua`: a lease from before a clock was set back holds nothing.
+    is_held = 0 < int(fields.get("expires_ms", 0)) - now_ms <= int(fields.get("term_ms", 0))
     return SinkState(
         cursor=fields.get("cursor", ""),
         held=held,

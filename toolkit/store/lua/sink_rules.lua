@@ -1,6 +1,6 @@
 -- What every script about telling sinks shares; it is put before one that says `INCLUDES: sink_rules`.
--- A sink is a hash: `cursor` (the id of the last event that it needs no more), `token`, `holder` and `expires_ms` of its
--- lease, `tries`, `next_ms` and `error` of the attempts that failed in a row, `delivered`, `delivered_ms`, and for each
+-- A sink is a hash: `cursor` (the id of the last event that it needs no more), `token`, `holder`, `expires_ms` and
+-- `term_ms` of its lease, `tries`, `next_ms` and `error` of the attempts that failed in a row, `delivered`, `delivered_ms`, and for each
 -- rule `told:<rule>`, when it had its last message of it. All times are milliseconds since 1970.
 -- KEYS: alerts silences tokens events failed
 -- ARGV: the script's own
@@ -17,7 +17,8 @@ end
 
 -- Keep the lease of a sink for so long, and say all that its holder goes by.
 local function lease(name, sink, held, token, term_ms)
-  redis.call("HSET", sink, "token", token, "expires_ms", string.format("%.0f", now_ms + term_ms))
+  local expires = string.format("%.0f", now_ms + term_ms)
+  redis.call("HSET", sink, "token", token, "expires_ms", expires, "term_ms", string.format("%.0f", term_ms))
   redis.call("HSETNX", sink, "cursor", redis.call("HGET", alerts, "since:" .. name) or newest_event())
   local revision = redis.call("HGET", alerts, "revision") or "0"
   local waiting = redis.call("ZRANGEBYSCORE", held, "-inf", now_ms, "WITHSCORES", "LIMIT", 0, MAX_SHOWN)

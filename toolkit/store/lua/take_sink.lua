@@ -8,7 +8,9 @@ local name, holder, term_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if redis.call("HEXISTS", alerts, "since:" .. name) == 0 then
   return false
 end
-if tonumber(redis.call("HGET", sink, "expires_ms") or 0) > now_ms then
+local left_ms = tonumber(redis.call("HGET", sink, "expires_ms") or 0) - now_ms
+-- More than its whole term is left where the clock was set back: that lease would hold everybody up.
+if left_ms > 0 and left_ms <= tonumber(redis.call("HGET", sink, "term_ms") or 0) then
   return false
 end
 -- The clock is the floor of the counter, so that a token is new even where its last writes were lost.
