@@ -9,10 +9,13 @@ import pytest
 from support.busy_cluster import BusyCluster
 from support.queue_desk import queue_desk
 from support.redis_server import RedisServer
+from support.stores import a_release, a_rollout
 
+from toolkit.cluster import crons
 from toolkit.cluster.acts import Acts
 from toolkit.model.audit import AuditEntry
-from toolkit.model.errors import RefusedError, StoreUnreachableError
+from toolkit.model.crons import Cron, FiringState
+from toolkit.model.errors import ConflictError, RefusedError, StoreUnreachableError
 from toolkit.model.jobs import JobState
 
 
@@ -66,3 +69,29 @@ def test_an_act_that_cannot_be_written_down_says_that_it_was_done(
     (job_id,) = cluster.schedule(1)
     with pytest.raises(RefusedError):
         acts.pause_job(job_id)
+
+
+def test_a_cron_that_is_run_by_hand_tells_what_became_of_it(
+    cluster: BusyCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared, store = cluster.desk.shared, cluster.desk.store
+    release = a_release()
+    lock = store.releases.lock(release.project, who="ann@desk", why="deploy", ttl_s=60)
+    store.releases.record(release, lock)
+    store.releases.activate(a_rollout(), lock, held_by=[])
+    shared.crons.put([Cron("nightly", release.spiders[0], at="@daily")], by="ann@desk")
+    acts = Acts(cluster.desk, who="alice@web")
+    fired, skipped = acts.run_cron("nightly"), acts.run_cron("nightly")
+    assert fired is not None
+    assert skipped is not None
+    assert (fired.state, skipped.state) == (FiringState.FIRED, FiringState.SKIPPED)
+    assert [(each.result, each.detail) for each in reversed(entries(cluster))] == [
+        ("done", fired.jobs[0]),
+        ("refused", skipped.reason),
+    ]
+    view = shared.crons.get("nightly")
+    shared.crons.remove(["nightly"])
+    # Somebody takes it away between the look at it and the firing.
+    monkeypatch.setattr(crons, "find", lambda *_: view)
+    with pytest.raises(ConflictError, match="nothing was run"):
+        acts.run_cron("nightly")

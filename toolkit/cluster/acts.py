@@ -25,7 +25,7 @@ from toolkit.cluster.schedule import Placed
 from toolkit.cluster.schedule import schedule as send
 from toolkit.model.audit import AuditEntry
 from toolkit.model.crawls import Controls, DomainLimit, EntryId
-from toolkit.model.crons import CronView, Firing
+from toolkit.model.crons import CronView, Firing, FiringState
 from toolkit.model.errors import CrawlctlError, NodesFailedError, NotFoundError, RefusedError, StoreUnreachableError
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import NodeName
@@ -209,6 +209,8 @@ class Acts:
         with self.audited("cron run", name) as entry:
             firing = crons.run_now(self.desk.store, self.desk.shared, name, by=self.who)
             entry.detail = None if firing is None else firing.reason or ", ".join(firing.jobs[:MAX_NAMED])
+            if firing is not None and firing.state is not FiringState.FIRED:
+                entry.result = "refused"
             return firing
 
     @contextmanager

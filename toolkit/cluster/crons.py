@@ -110,7 +110,7 @@ def run_now(store: Store, shared: Shared, name: str, *, by: str, anyway: bool = 
     jobs = jobs_of(taken, releases=store.releases.actives(), now=now)
     proposal = Proposal(taken, FiringState.FIRED, by, jobs=jobs, heeds_overlap=not anyway)
     (told,) = shared.crons.commit([proposal])
-    if told is None and (seen := shared.crons.get(name)) is not None and not seen.waiting:
+    if told is None and ((seen := shared.crons.get(name)) is None or seen.revision != view.revision):
         raise ConflictError(f"the cron {name} was changed by somebody else meanwhile; nothing was run")
     return told
 
