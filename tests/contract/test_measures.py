@@ -57,6 +57,14 @@ def test_the_wait_of_a_claim_falls_to_its_bound(desk: QueueDesk) -> None:
     assert measures.oldest_waiting_s is None
 
 
+def test_a_count_that_is_full_keeps_no_job_from_ending(desk: QueueDesk) -> None:
+    desk.add("j1")
+    claim = desk.run(desk.register(a_report()))
+    desk.redis.hset(desk.keys.measures, "pages", 2**63 - 1)
+    assert desk.finish(claim) is JobState.FINISHED
+    assert desk.shared.measures.read().pages == 2**63 - 1
+
+
 def test_lost_leases_and_requeued_jobs_are_counted(desk: QueueDesk) -> None:
     desk.add("a", attempts=2)
     report = desk.register(a_report())

@@ -26,7 +26,8 @@ for _, name in ipairs({ "pages", "items", "errors" }) do
   -- More before than now (all ones: not known) was not of this attempt.
   local done = (told[name] or 0) - (before <= (told[name] or 0) and before or 0)
   if done > 0 then
-    redis.call("HINCRBY", measures, name, string.format("%.0f", done))
+    -- Whatever spiders say that they have done, a sum that is full keeps no job from ending.
+    redis.pcall("HINCRBY", measures, name, string.format("%.0f", done))
   end
 end
 

@@ -50,7 +50,7 @@ for i, id in ipairs(ids) do
 end
 for kind, name in ipairs({ "pages", "items", "errors" }) do
   if done[kind] > 0 then
-    redis.call("HINCRBY", measures, name, string.format("%.0f", done[kind]))
+    redis.pcall("HINCRBY", measures, name, string.format("%.0f", done[kind]))
   end
 end
 return 1
