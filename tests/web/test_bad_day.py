@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -16,15 +16,23 @@ from support.web_server import PASSWORD, Clock, WebServer, form_token, web_serve
 from toolkit.cluster.desk import Desk
 from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.reading import ClusterReading, take_reading
-from toolkit.model.errors import RefusedError, UsageError
+from toolkit.model.errors import RefusedError, StoreUnreachableError, UsageError
 from toolkit.store.interfaces import Store
 from toolkit.store.open import open_store
-from toolkit.web import connection, numbers
+from toolkit.web import connection, feed, live, numbers, serving
 from toolkit.web.fields import whole
 from toolkit.web.passwords import MAX_AT_ONCE, Passwords
 from toolkit.web.serving import Place
 from toolkit.web.sessions import SEEN_EVERY_S
 from toolkit.web.starting import Wanted, start
+from toolkit.web.visitor import Visitor
+
+
+def until_closed(slow: socket.socket) -> None:
+    """Wait until the other side has had enough."""
+    with suppress(ConnectionResetError):
+        while slow.recv(65536):
+            pass
 
 
 @pytest.mark.parametrize("days", ["99999999", "9" * 18, "9" * 400])
@@ -111,14 +119,16 @@ def test_whoever_asks_nothing_or_half_a_question_is_not_waited_for(
         b"",
         b"GET /sign-in HTTP/1.1\r\nHost: loc",
         b"POST /sign-in HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\nname=",
-        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /sign-in HTTP",
     ]
     for begun in half:
-        with socket.create_connection(("127.0.0.1", web.served.port), timeout=10) as slow:
+        with socket.create_connection(("127.0.0.1", web.served.port), timeout=4) as slow:
             slow.sendall(begun)
-            with suppress(ConnectionResetError):
-                while slow.recv(65536):
-                    pass
+            until_closed(slow)
+    with socket.create_connection(("127.0.0.1", web.served.port), timeout=4) as later:
+        later.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert later.recv(65536).startswith(b"HTTP/1.1 200")
+        later.sendall(b"GET /sign-in HTTP")
+        until_closed(later)
     assert web.client().get("/healthz").status_code == httpx.codes.OK
 
 
@@ -158,3 +168,63 @@ def test_a_file_of_sessions_that_cannot_be_written_to_keeps_nobody_from_looking(
         refused = web.client().post("/sign-in", data={"name": "ada", "password": PASSWORD})
         assert refused.status_code == httpx.codes.SERVICE_UNAVAILABLE
         assert "web.sqlite3" in refused.text
+
+
+def test_a_node_that_hangs_while_its_logs_are_open_holds_up_no_other_page(
+    tmp_path: Path, local_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over, hanging = threading.Event(), threading.Semaphore(0)
+
+    def hang(_course: object) -> None:
+        hanging.release()
+        over.wait(30)
+
+    monkeypatch.setattr(serving, "MAX_THREADS", 4)
+    monkeypatch.setattr(feed, "MAX_LOG_READERS", 5)
+    monkeypatch.setattr("toolkit.web.live._Course._log", hang)
+    with web_server(tmp_path, lambda: local_store) as web, ExitStack() as open_pages:
+        open_pages.callback(over.set)
+        pages = []
+        for number in range(6):
+            page = open_pages.enter_context(web.signed_in("alice").stream("GET", "/live", params={"job": f"{number}"}))
+            pages.append(page.iter_lines())
+            next(pages[-1])
+        for _ in range(5):
+            assert hanging.acquire(timeout=10)
+        assert web.signed_in("ada").get("/account").status_code == httpx.codes.OK
+
+
+def test_one_user_s_pages_take_no_other_s_place(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MAX_STREAMS_A_USER", 1)
+    alice = web.signed_in("alice")
+    with alice.stream("GET", "/live") as first:
+        lines = first.iter_lines()
+        next(lines)
+        assert alice.get("/live").status_code == httpx.codes.SERVICE_UNAVAILABLE
+        with web.signed_in("ada").stream("GET", "/live") as other:
+            assert other.status_code == httpx.codes.OK
+        next(lines)
+
+
+def test_a_stream_whose_session_cannot_be_asked_about_ends_in_order(
+    web: WebServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(live, "WELCOME_EVERY_S", 0.0)
+    with web.signed_in("alice").stream("GET", "/live") as stream:
+        lines = stream.iter_lines()
+        next(lines)
+
+        def gone(_visitor: Visitor) -> bool:
+            raise StoreUnreachableError("the file is gone")
+
+        monkeypatch.setattr(Visitor, "is_welcome", gone)
+        assert "event: bye" not in list(lines)
+    assert "bug" not in caplog.text
+
+
+def test_a_place_in_a_log_writes_no_event_of_its_own(web: WebServer) -> None:
+    alice = web.signed_in("alice")
+    for place in ("\nevent: tick", "5@node\r\ndata: x", "node", "5@node\n"):
+        assert alice.get("/live", params={"at": place}).status_code == httpx.codes.UNPROCESSABLE_ENTITY
+    with alice.stream("GET", "/live", params={"at": "5@Knoten \u00e4"}) as stream:
+        assert stream.status_code == httpx.codes.OK

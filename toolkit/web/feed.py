@@ -13,6 +13,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from anyio import CapacityLimiter
+
 from toolkit.model.errors import CrawlctlError
 from toolkit.model.events import Event
 from toolkit.web.event_rows import row_of
@@ -24,6 +26,7 @@ TICK_S = 5.0
 MAX_WAITING = 8
 MAX_TOLD = 3
 EVENTS_A_LOOK = 200
+MAX_LOG_READERS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,8 @@ class Tick:
 class Listener:
     """One browser that listens; belongs to the event loop in which it was made."""
 
-    def __init__(self) -> None:
+    def __init__(self, user: str = "") -> None:
+        self.user = user
         self._loop = asyncio.get_running_loop()
         self._ticks: asyncio.Queue[Tick] = asyncio.Queue(MAX_WAITING)
 
@@ -74,11 +78,18 @@ class Feed:
         self._lock = threading.Lock()
         self._listeners: set[Listener] = set()
         self._reader: threading.Thread | None = None
+        # A node that hangs keeps whoever reads logs from it, and nobody from any other page.
+        self.log_readers = CapacityLimiter(MAX_LOG_READERS)
 
     @property
     def listeners(self) -> int:
         """How many listen now."""
         return len(self._listeners)
+
+    def listeners_of(self, user: str) -> int:
+        """How many of a user's pages listen now."""
+        with self._lock:
+            return sum(listener.user == user for listener in self._listeners)
 
     def join(self, listener: Listener) -> None:
         """Tell this one too, from now on."""

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Annotated
 
+from anyio.to_thread import run_sync
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
@@ -21,7 +22,7 @@ from toolkit.model.errors import CrawlctlError
 from toolkit.web.feed import Feed, Listener, Tick
 from toolkit.web.log_view import LogView, read_after
 from toolkit.web.lookout import Lookout, lookout_of
-from toolkit.web.served import MAX_STREAMS
+from toolkit.web.served import MAX_STREAMS, MAX_STREAMS_A_USER
 from toolkit.web.visitor import Looking, Visitor
 
 router = APIRouter(include_in_schema=False)
@@ -31,6 +32,7 @@ WELCOME_EVERY_S = 10.0
 RETRY_MS = 2000
 MARK = "~"
 """Between the two halves of an id, as no id of an event holds it."""
+PLACE = r"^([0-9]{1,18}@[^\x00-\x1f\x7f]+)?$"
 FULL_RETRY_S = 15
 _SHARED_S = BEAT_S * 0.9
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -41,14 +43,16 @@ async def live(
     request: Request,
     visitor: Looking,
     job: Annotated[str, Query(max_length=200)] = "",
-    at: Annotated[str, Query(max_length=400)] = "",
+    at: Annotated[str, Query(max_length=400, pattern=PLACE)] = "",
     last_event_id: Annotated[str, Header()] = "",
 ) -> Response:
     """Tell a browser what changes, and what a job writes into its log from a place on, until either goes away."""
     feed = feed_of(request, visitor)
-    if feed.listeners >= MAX_STREAMS:
+    if feed.listeners >= MAX_STREAMS or feed.listeners_of(visitor.name) >= MAX_STREAMS_A_USER:
         headers = {"Retry-After": str(FULL_RETRY_S)}
-        return PlainTextResponse("too many pages are open on this server", status_code=503, headers=headers)
+        return PlainTextResponse(
+            "too many pages are open on this server, or of this user", status_code=503, headers=headers
+        )
     event, _, place = last_event_id.partition(MARK)
     course = _Course(lookout_of(request, visitor.desk), visitor, feed, job=job, event=event, place=place or at)
     return StreamingResponse(course.events(), media_type="text/event-stream", headers=_HEADERS)
@@ -78,7 +82,7 @@ class _Course:
 
     async def events(self) -> AsyncIterator[str]:
         """Yield what the browser is told; the log is read beside the ticks, since its node may be slow."""
-        listener = Listener()
+        listener = Listener(self.visitor.name)
         self.feed.join(listener)
         reading: asyncio.Task[str | None] | None = None
         try:
@@ -87,11 +91,16 @@ class _Course:
             while not self.visitor.served.stopping.is_set():
                 if time.monotonic() - asked_at_s >= WELCOME_EVERY_S:
                     asked_at_s = time.monotonic()
-                    if not await run_in_threadpool(self.visitor.is_welcome):
+                    try:
+                        is_welcome = await run_in_threadpool(self.visitor.is_welcome)
+                    except CrawlctlError:
+                        # Whoever cannot be asked about is told nothing more; the browser asks again by itself.
+                        return
+                    if not is_welcome:
                         yield self._sent("bye", "{}")
                         return
                 if self.job and not self.is_log_over and reading is None:
-                    reading = asyncio.create_task(run_in_threadpool(self._log))
+                    reading = asyncio.create_task(run_sync(self._log, limiter=self.feed.log_readers))
                 if (tick := await listener.next(within_s=BEAT_S)) is not None:
                     yield self._tick(tick)
                 if reading is not None and reading.done():

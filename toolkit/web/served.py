@@ -12,7 +12,7 @@ from toolkit.web.accounts import Accounts
 from toolkit.web.limits import SignInLimits, Window
 from toolkit.web.sessions import Sessions
 
-MAX_STREAMS = 100
+MAX_STREAMS, MAX_STREAMS_A_USER = 100, 40
 
 
 @dataclass(frozen=True, slots=True)
