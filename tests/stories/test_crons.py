@@ -34,7 +34,9 @@ class Stage(NamedTuple):
         view = crons.get(name)
         assert view is not None
         at = self.store.now().replace(microsecond=0) - timedelta(seconds=ago_s)
-        crons.put([replace(view.cron, comment=f"test {next(_NUMBERS)}")], by="test", due={name: Due(at, at)})
+        # Whoever leaves the times as they are leaves the next due time too.
+        due_since = replace(view.cron, starts_at=at - timedelta(days=next(_NUMBERS)))
+        crons.put([due_since], by="test", due={name: Due(at, at)})
 
     def history(self, name: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.desk.json("cron", "history", name)
