@@ -13,6 +13,7 @@ from toolkit.model.errors import ConflictError, CrawlctlError
 from toolkit.model.jobs import MAX_PRIORITY, Job, JobFilter, JobState
 from toolkit.model.names import JobId, NodeName
 from toolkit.model.queue import NothingToClaim, line_name
+from toolkit.store import redis_queue
 
 MEGABYTE = 1_000_000
 
@@ -114,6 +115,20 @@ def test_priorities_count_more_than_age_across_a_rollout(desk: QueueDesk) -> Non
     desk.store.releases.unlock(a_lock(desk.store))
     desk.add("high", priority=1)
     assert desk.take_all(desk.register(a_report())) == ["high", "middle", "low"]
+
+
+def test_what_is_done_to_many_jobs_is_done_to_some_at_a_time(desk: QueueDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_queue, "MAX_JOBS_A_CALL", 2)
+    ids = names("a", "b", "c", "d", "e")
+    for job_id in ids:
+        desk.add(job_id)
+    desk.queue.hold(ids)
+    before = desk.redis.info("commandstats")["cmdstat_evalsha"]["calls"]
+    assert desk.queue.hold([*ids, ids[0]]) == set(ids)
+    assert desk.redis.info("commandstats")["cmdstat_evalsha"]["calls"] == before + 3
+    assert desk.queue.cancel(ids, grace_s=1) == dict.fromkeys(ids, JobState.PENDING)
+    assert desk.queue.retry(ids) == set(ids)
+    assert desk.queue.cancel([], grace_s=1) == {}
 
 
 def test_only_the_lines_that_are_named_are_looked_at(desk: QueueDesk) -> None:

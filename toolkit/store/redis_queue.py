@@ -56,26 +56,26 @@ class RedisQueue:
 
     def cancel(self, job_ids: Sequence[JobId], *, grace_s: float) -> Mapping[JobId, JobState]:
         """See `JobQueue.cancel`."""
-        return _states(self._run("cancel", str(grace_s), *dict.fromkeys(job_ids)))
+        return _states(self._run_for(job_ids, "cancel", str(grace_s)))
 
     def hold(self, job_ids: Sequence[JobId]) -> frozenset[JobId]:
         """See `JobQueue.hold`."""
-        return _ids(self._run("change_pending", "hold", "", *job_ids))
+        return _ids(self._run_for(job_ids, "change_pending", "hold", ""))
 
     def release(self, job_ids: Sequence[JobId]) -> frozenset[JobId]:
         """See `JobQueue.release`."""
-        return _ids(self._run("change_pending", "release", "", *job_ids))
+        return _ids(self._run_for(job_ids, "change_pending", "release", ""))
 
     def reprioritise(self, job_ids: Sequence[JobId], priority: float) -> frozenset[JobId]:
         """See `JobQueue.reprioritise`."""
         _check_priority(priority)
-        return _ids(self._run("change_pending", "priority", repr(round(float(priority), 9)), *job_ids))
+        return _ids(self._run_for(job_ids, "change_pending", "priority", repr(round(float(priority), 9))))
 
     def move(self, job_ids: Sequence[JobId], on: Sequence[NodeName] | None) -> frozenset[JobId]:
         """See `JobQueue.move`."""
         names = None if on is None else tuple(on)
         remember_places(self._door, self._keys, [names])
-        return _ids(self._run("change_pending", "place", place_of(names) or "", *job_ids))
+        return _ids(self._run_for(job_ids, "change_pending", "place", place_of(names) or ""))
 
     def pause(self, job_id: JobId, *, is_paused: bool) -> JobState | None:
         """See `JobQueue.pause`."""
@@ -88,7 +88,7 @@ class RedisQueue:
 
     def retry(self, job_ids: Sequence[JobId]) -> frozenset[JobId]:
         """See `JobQueue.retry`."""
-        return _ids(self._run("retry", *job_ids))
+        return _ids(self._run_for(job_ids, "retry"))
 
     def set_cap(self, cap: Cap) -> None:
         """See `JobQueue.set_cap`."""
@@ -252,6 +252,12 @@ class RedisQueue:
     def _wish(self, job_id: JobId, changes: Mapping[str, object]) -> JobState | None:
         state = self._run("wish", job_id, json.dumps(changes))
         return None if state is None else JobState(state)
+
+    def _run_for(self, job_ids: Sequence[JobId], script: str, *args: Argument) -> list[str]:
+        """Run a script that takes any number of jobs, for some at a time: Redis does nothing else meanwhile."""
+        ids = list(dict.fromkeys(job_ids))
+        some = (ids[begin : begin + MAX_JOBS_A_CALL] for begin in range(0, len(ids), MAX_JOBS_A_CALL))
+        return [each for part in some for each in self._run(script, *args, *part)]
 
     def _run(self, script: str, *args: Argument, more_keys: Sequence[str] = ()) -> Any:
         return self._door.run(script, keys=[*self._keys.queue, *more_keys], args=args)
