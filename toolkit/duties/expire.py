@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from toolkit.store.interfaces import Shared
+
+MOST_CALLS = 100
+"""Of each kind so many calls a turn at most; each takes away some hundreds, between which Redis does other things."""
 
 EVERY_S = 60.0
 LONGEST_S = 3600.0
@@ -26,7 +31,18 @@ def expire(shared: Shared, *, history_days: float, history_jobs: int, keep_logs_
         StoreUnreachableError: Redis does not answer.
 
     """
-    dropped = shared.queue.drop_old(max_age_s=history_days * DAY_S, max_jobs=history_jobs)
+    dropped = _all_of(lambda: shared.queue.drop_old(max_age_s=history_days * DAY_S, max_jobs=history_jobs))
     if keep_logs_s is not None:
-        dropped += shared.logs.drop_old(keep_s=keep_logs_s)
+        dropped += _all_of(lambda: shared.logs.drop_old(keep_s=keep_logs_s))
     return dropped + shared.eggs.drop_unused()
+
+
+def _all_of(drop: Callable[[], int]) -> int:
+    """Call until nothing is left to forget: what comes in a minute may be more than one call takes away."""
+    dropped = 0
+    for _ in range(MOST_CALLS):
+        some = drop()
+        dropped += some
+        if not some:
+            break
+    return dropped
