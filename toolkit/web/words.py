@@ -79,11 +79,12 @@ def about(seconds: float) -> str:
 
 
 def clock(at: datetime | None) -> str:
-    """Show a moment by the clock, with its date where that is not today."""
+    """Show a moment by the clock in UTC, as everywhere on the pages, with its date where that is not today."""
     if at is None:
         return NONE
     is_near = abs(now() - at) < timedelta(hours=18)
-    return _time(at, f"{at:%H:%M:%S}" if is_near else f"{at:%Y-%m-%d %H:%M}")
+    utc = at.astimezone(UTC)
+    return _time(at, f"{utc:%H:%M:%S}" if is_near else f"{utc:%Y-%m-%d %H:%M}")
 
 
 def _time(at: datetime, told: str) -> Markup:

@@ -72,7 +72,8 @@ function options(place, series) {
   };
 }
 
-const clock = (at) => (at == null ? "–" : new Date(at * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }));
+// In UTC, as all moments on the pages.
+const clock = (at) => (at == null ? "–" : new Date(at * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: "UTC" }));
 
 function short(value) {
   if (value == null) return "–";
