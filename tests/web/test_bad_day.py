@@ -6,26 +6,32 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import httpx
 import pytest
 from argon2 import PasswordHasher
+from support.ports import free_port
 from support.web_server import PASSWORD, Clock, WebServer, form_token, web_server
 
 from toolkit.cluster.desk import Desk
 from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.reading import ClusterReading, take_reading
 from toolkit.model.errors import RefusedError, StoreUnreachableError, UsageError
+from toolkit.model.hosts import Host
+from toolkit.model.names import NodeName
 from toolkit.store.interfaces import Store
 from toolkit.store.open import open_store
-from toolkit.web import connection, feed, live, numbers, serving
+from toolkit.web import connection, feed, live, numbers, pages_nodes, serving
 from toolkit.web.fields import whole
+from toolkit.web.lookout import fresh_for_s
 from toolkit.web.passwords import MAX_AT_ONCE, Passwords
 from toolkit.web.serving import Place
 from toolkit.web.sessions import SEEN_EVERY_S
 from toolkit.web.starting import Wanted, start
 from toolkit.web.visitor import Visitor
+from toolkit.web.words import clock as by_the_clock
 
 
 def until_closed(slow: socket.socket) -> None:
@@ -228,3 +234,25 @@ def test_a_place_in_a_log_writes_no_event_of_its_own(web: WebServer) -> None:
         assert alice.get("/live", params={"at": place}).status_code == httpx.codes.UNPROCESSABLE_ENTITY
     with alice.stream("GET", "/live", params={"at": "5@Knoten \u00e4"}) as stream:
         assert stream.status_code == httpx.codes.OK
+
+
+def test_a_moment_of_any_time_zone_is_shown_in_utc() -> None:
+    there = datetime(2020, 3, 1, 1, 30, tzinfo=timezone(timedelta(hours=2)))
+    assert ">2020-02-29 23:30<" in by_the_clock(there)
+
+
+def test_a_reading_that_takes_long_is_not_taken_anew_at_once() -> None:
+    assert [fresh_for_s(took) for took in (0.0, 0.5, 60.0)] == [2.0, 10.0, 25.0]
+
+
+def test_of_very_many_nodes_a_page_shows_some_and_says_so(
+    tmp_path: Path, local_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages_nodes, "MAX_SHOWN", 2)
+    hosts = tuple(Host(NodeName(f"node-{number}"), port=free_port()) for number in (1, 2, 3))
+    with web_server(tmp_path, lambda: local_store, hosts=hosts) as web:
+        alice = web.signed_in("alice")
+        text = alice.get("/nodes").text
+        assert "3: shown are the first 2, search for others" in text
+        assert "/nodes/node-3" not in text
+        assert "/nodes/node-3" in alice.get("/nodes?q=node-3").text

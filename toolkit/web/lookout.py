@@ -5,6 +5,7 @@ Made when it is first asked for, and kept with the app; it holds nothing that be
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ from toolkit.web.visitor import served_by
 BOARD_FRESH_S = 1.0
 SNAPSHOT_FRESH_S, ASKED_FRESH_S = 2.0, 8.0
 SAMPLES_FRESH_S = 5.0
+RESTS, MOST_FRESH_S = 20, 25.0
+"""A long reading is followed by a rest of so many times its length, at most so long."""
 SAMPLE_LASTS_S = 45.0
 MAX_ROWS = 10
 
@@ -44,6 +47,7 @@ class Lookout:
         self.glances = Glances()
         self.nodes_fresh_s = SNAPSHOT_FRESH_S
         """How old what nodes say may be: stock ones are asked each by HTTP, and not all the time."""
+        self._crawls_fresh_s = SNAPSHOT_FRESH_S
         self._board = Board(desk)
 
     @cached_property
@@ -78,7 +82,18 @@ class Lookout:
 
     def crawls(self) -> Sequence[CrawlView]:
         """Return all crawls as they were a few seconds ago; their sizes are not counted anew for each browser."""
-        return self.glances.get("crawls", self.desk.crawls, fresh_s=SNAPSHOT_FRESH_S)
+        return self.glances.get("crawls", self._read_crawls, fresh_s=self._crawls_fresh_s)
+
+    def _read_crawls(self) -> Sequence[CrawlView]:
+        begun_s = time.monotonic()
+        found = self.desk.crawls()
+        self._crawls_fresh_s = fresh_for_s(time.monotonic() - begun_s)
+        return found
+
+
+def fresh_for_s(took_s: float) -> float:
+    """Return for how long a reading will do that took so long: of thousands of crawls it is not taken anew at once."""
+    return min(max(SNAPSHOT_FRESH_S, took_s * RESTS), MOST_FRESH_S)
 
 
 def lookout_of(request: Request, desk: Desk) -> Lookout:

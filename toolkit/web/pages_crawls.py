@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from toolkit.cluster.crawls import Obeyed, live_workers, start_hint, state_of
+from toolkit.cluster.crawls import CrawlState, Obeyed, live_workers, start_hint, state_of
 from toolkit.cluster.entries import read_entry
-from toolkit.model.crawls import Shelf
+from toolkit.model.crawls import CrawlView, Shelf
 from toolkit.model.errors import UsageError
 from toolkit.model.names import job_of
 from toolkit.web.acting import acted, counted
@@ -22,15 +22,16 @@ router = APIRouter(include_in_schema=False)
 
 MAX_ENTRIES = 25
 MAX_DOMAINS = 40
+MAX_SHOWN = 500
 Text = Annotated[str, Form()]
 
 
 @router.get("/crawls")
 def crawls(request: Request, visitor: Looking) -> HTMLResponse:
-    """List all crawls."""
+    """List the crawls, those that are over after all others."""
     views = lookout_of(request, visitor.desk).crawls()
-    rows = [(view, state_of(view), len(live_workers(view))) for view in views]
-    return page(request, "crawls.html", visitor=visitor, title="Crawls", rows=rows)
+    rows = sorted(((view, state_of(view), len(live_workers(view))) for view in views), key=_place)
+    return page(request, "crawls.html", visitor=visitor, title="Crawls", rows=rows[:MAX_SHOWN], total=len(rows))
 
 
 @router.get("/crawls/{crawl}")
@@ -154,6 +155,10 @@ def _heard(obeyed: Obeyed) -> str:
     if not obeyed.workers:
         return "no worker is there"
     return f"{obeyed.heard} of {counted(obeyed.workers, 'worker')} heard of it, {obeyed.in_flight} entries in flight"
+
+
+def _place(row: tuple[CrawlView, CrawlState, int]) -> tuple[bool, str]:
+    return row[1] is CrawlState.OVER, row[0].plan.crawl
 
 
 def _given(text: str) -> str:

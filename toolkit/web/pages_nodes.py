@@ -21,6 +21,7 @@ router = APIRouter(include_in_schema=False)
 
 Names = Annotated[list[str], Form(alias="node", default_factory=list)]
 NODE_JOBS = 15
+MAX_SHOWN = 500
 
 
 @router.get("/nodes")
@@ -34,7 +35,8 @@ def nodes(request: Request, visitor: Looking, q: str = "", state: str = "") -> H
         "nodes.html",
         visitor=visitor,
         title="Nodes",
-        rows=shown,
+        rows=shown[:MAX_SHOWN],
+        meant=len(shown),
         total=len(rows),
         q=q,
         chosen=state,
