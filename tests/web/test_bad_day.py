@@ -256,3 +256,19 @@ def test_of_very_many_nodes_a_page_shows_some_and_says_so(
         assert "3: shown are the first 2, search for others" in text
         assert "/nodes/node-3" not in text
         assert "/nodes/node-3" in alice.get("/nodes?q=node-3").text
+
+
+def test_who_leaves_in_the_midst_of_a_question_is_no_bug(web: WebServer, caplog: pytest.LogCaptureFixture) -> None:
+    kind = b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nname="
+    for path in (b"/sign-out", b"/sign-in", b"/tokens/x/revoke"):
+        with socket.create_connection(("127.0.0.1", web.served.port), timeout=4) as leaving:
+            leaving.sendall(b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + kind)
+    assert web.client().get("/account").status_code == httpx.codes.SEE_OTHER
+    assert "bug" not in caplog.text
+
+
+def test_an_act_on_a_crawl_with_an_odd_name_comes_back_to_its_page(web: WebServer) -> None:
+    ada = web.signed_in("ada")
+    form = {"form_token": form_token(ada), "pattern": "x.example"}
+    for name in ("books%3Fa", "b%C3%BCcher%23%26%22", "a%3Ca"):
+        assert ada.post(f"/crawls/{name}/block", data=form).headers["location"] == f"/crawls/{name}"

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -66,8 +66,11 @@ class Guard:
             return
         try:
             await self._app(scope, _bounded(receive), sending)
+        except ClientDisconnect:
+            # Whoever asked went before the question was complete: nobody waits for an answer.
+            return
         except Exception:
-            _log.exception("a request failed by a bug: %s %s", scope["method"], scope["path"])
+            _log.exception("a request failed by a bug: %s %r", scope["method"], scope["path"])
             if sending.has_begun:
                 raise
             await self._on_bug(Request(scope))(scope, receive, sending)
