@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -66,14 +67,14 @@ def crawl(request: Request, visitor: Looking, crawl: str, shelf: str = "") -> HT
 @router.post("/crawls/{crawl}/pause")
 def pause(request: Request, visitor: Operating, crawl: str) -> RedirectResponse:
     """Let no worker take an entry."""
-    return acted(request, visitor, f"/crawls/{crawl}", lambda: f"paused: {_heard(visitor.acts.pause_crawl(crawl))}")
+    return acted(request, visitor, _path(crawl), lambda: f"paused: {_heard(visitor.acts.pause_crawl(crawl))}")
 
 
 @router.post("/crawls/{crawl}/resume")
 def resume(request: Request, visitor: Operating, crawl: str) -> RedirectResponse:
     """Let the workers go on."""
     act = visitor.acts.pause_crawl
-    return acted(request, visitor, f"/crawls/{crawl}", lambda: f"it goes on: {_heard(act(crawl, is_paused=False))}")
+    return acted(request, visitor, _path(crawl), lambda: f"it goes on: {_heard(act(crawl, is_paused=False))}")
 
 
 @router.post("/crawls/{crawl}/tune")
@@ -94,7 +95,7 @@ def tune(
         ]
         return f"each worker: concurrency {told[0]}, delay {told[1]}"
 
-    return acted(request, visitor, f"/crawls/{crawl}", act)
+    return acted(request, visitor, _path(crawl), act)
 
 
 @router.post("/crawls/{crawl}/limit")
@@ -114,7 +115,7 @@ def limit(
         visitor.acts.limit_crawl(crawl, domain, per_second=rate, concurrency=at_once)
         return f"{domain} has no limit of its own any more" if rate is at_once is None else f"{domain} is limited"
 
-    return acted(request, visitor, f"/crawls/{crawl}", act)
+    return acted(request, visitor, _path(crawl), act)
 
 
 @router.post("/crawls/{crawl}/block")
@@ -125,7 +126,7 @@ def block(request: Request, visitor: Operating, crawl: str, pattern: Text = "") 
         visitor.acts.block(crawl, [_given(pattern)])
         return f"{pattern} is blocked"
 
-    return acted(request, visitor, f"/crawls/{crawl}", act)
+    return acted(request, visitor, _path(crawl), act)
 
 
 @router.post("/crawls/{crawl}/unblock")
@@ -136,7 +137,7 @@ def unblock(request: Request, visitor: Operating, crawl: str, pattern: Text = ""
         count = visitor.acts.unblock(crawl, [_given(pattern)])
         return f"{pattern} is not blocked any more; entries that went back: {count}"
 
-    return acted(request, visitor, f"/crawls/{crawl}", act)
+    return acted(request, visitor, _path(crawl), act)
 
 
 @router.post("/crawls/{crawl}/requeue")
@@ -145,7 +146,7 @@ def requeue(request: Request, visitor: Operating, crawl: str) -> RedirectRespons
     return acted(
         request,
         visitor,
-        f"/crawls/{crawl}",
+        _path(crawl),
         lambda: f"{visitor.acts.requeue_dead(crawl)} dead entries are in the queue again",
     )
 
@@ -155,6 +156,10 @@ def _heard(obeyed: Obeyed) -> str:
     if not obeyed.workers:
         return "no worker is there"
     return f"{obeyed.heard} of {counted(obeyed.workers, 'worker')} heard of it, {obeyed.in_flight} entries in flight"
+
+
+def _path(crawl: str) -> str:
+    return f"/crawls/{quote(crawl, safe='')}"
 
 
 def _place(row: tuple[CrawlView, CrawlState, int]) -> tuple[bool, str]:
