@@ -7,7 +7,7 @@ Every method waits, and raises `OSError` when the place does not do it.
 from __future__ import annotations
 
 import os
-import shutil
+import re
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -15,6 +15,9 @@ from typing import Any, Protocol
 
 from toolkit.config.log_places import LogAddress, log_folder
 from toolkit.model.shipped import LogName, LogPart
+
+_PART = re.compile(r"\d+-\d+\.log\.gz|\.\d+-\d+\.log\.gz\.\d+")
+"""The name of a part, or of its draft."""
 
 
 class LogPlace(Protocol):
@@ -76,10 +79,20 @@ class FolderPlace:
         for folder in self._root.glob("*/*/*/*"):
             try:
                 if not folder.is_symlink() and folder.is_dir() and folder.stat().st_mtime < oldest:
-                    shutil.rmtree(folder, ignore_errors=True)
-                    folder.parent.rmdir()
+                    _remove_log(folder)
             except OSError:
                 continue
+
+
+def _remove_log(folder: Path) -> None:
+    """Remove the parts in a folder, and it with the job's if nothing else is there: the place may not be ours alone."""
+    parts = [path for path in folder.iterdir() if _PART.fullmatch(path.name)]
+    if not parts:
+        return
+    for path in parts:
+        path.unlink(missing_ok=True)
+    folder.rmdir()
+    folder.parent.rmdir()
 
 
 class S3Place:
