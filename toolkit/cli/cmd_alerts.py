@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
+from toolkit.cli import completion
 from toolkit.cli.command import CLUSTER, command, subcommands
 from toolkit.cli.session import Session
 
-RuleArgument = Annotated[str, typer.Argument(metavar="RULE", help="The rule's name.")]
-SinkArgument = Annotated[str, typer.Argument(metavar="SINK", help="The sink's name.")]
+RuleArgument = Annotated[str, typer.Argument(metavar="RULE", help="The rule's name.", autocompletion=completion.rules)]
+SinkArgument = Annotated[str, typer.Argument(metavar="SINK", help="The sink's name.", autocompletion=completion.sinks)]
 
 
 def add_to(app: typer.Typer) -> None:

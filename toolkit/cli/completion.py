@@ -97,6 +97,16 @@ def crons(incomplete: str) -> list[str]:
     return _beginning(incomplete, _stored(names))
 
 
+def sinks(incomplete: str) -> list[str]:
+    """Offer the sinks of the alerts."""
+    return _beginning(incomplete, _stored(lambda store: store.shared.alerts.read().sinks if store.shared else ()))
+
+
+def rules(incomplete: str) -> list[str]:
+    """Offer the rules of the alerts."""
+    return _beginning(incomplete, _stored(lambda store: store.shared.alerts.read().rules if store.shared else ()))
+
+
 def checks(incomplete: str) -> list[str]:
     """Offer what `crawlctl doctor --only` takes."""
     from toolkit.doctor.checks import CHECKS

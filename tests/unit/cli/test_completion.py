@@ -15,6 +15,7 @@ from support.queue_desk import a_report, queue_desk
 
 from toolkit.cli import completion
 from toolkit.config.paths import state_folder
+from toolkit.model.alerts import Alerts, Rule, Sink, SinkKind
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, VersionName
 from toolkit.model.releases import NodeResult, Release, Rollout
@@ -30,6 +31,9 @@ OFFERS: dict[str, Callable[[str], list[str]]] = {
     "versions": completion.versions,
     "jobs": completion.jobs,
     "crawls": completion.crawls,
+    "crons": completion.crons,
+    "sinks": completion.sinks,
+    "rules": completion.rules,
 }
 
 
@@ -87,6 +91,16 @@ def test_crawls_are_offered_once_a_worker_has_joined_them(desk: Path, redis_url:
         crawls.worker(plan=a_plan("autumn"))
         assert completion.crawls("") == ["autumn", "books"]
         assert completion.crawls("b") == ["books"]
+
+
+def test_sinks_and_rules_of_the_alerts_are_offered(desk: Path, redis_url: str) -> None:
+    inventory = desk / "inventory.yaml"
+    inventory.write_text(f"redis: {redis_url}\n{inventory.read_text()}")
+    with queue_desk(redis_url, desk / "store") as queue:
+        sinks = {name: Sink(name, SinkKind.COMMAND) for name in ("pager", "log")}
+        queue.shared.alerts.put(Alerts(sinks, {"slow": Rule("slow", ("pager",))}), by="ann")
+        assert sorted(completion.sinks("")) == ["log", "pager"]
+        assert (completion.rules("s"), completion.rules("x")) == (["slow"], [])
 
 
 @pytest.mark.usefixtures("desk")
