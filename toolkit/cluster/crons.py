@@ -142,7 +142,8 @@ def compared(wanted: Iterable[Cron], known: Sequence[CronView], *, prunes: bool)
             if prunes:
                 changes.append(CronChange(name, "removed", {}))
         elif old is None:
-            changes.append(CronChange(name, "added", _difference(Cron(name, new.spider), new)))
+            spider = {"spider": (None, str(new.spider))}
+            changes.append(CronChange(name, "added", spider | _difference(Cron(name, new.spider), new)))
         elif difference := _difference(old, new):
             changes.append(CronChange(name, "changed", difference))
     return changes

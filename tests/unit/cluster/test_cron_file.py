@@ -19,3 +19,9 @@ def test_what_is_written_must_still_be_what_it_was_compared_with() -> None:
     known = [CronView(NIGHTLY, revision="r1"), CronView(replace(NIGHTLY, name="old"), revision="r2")]
     plan = planned(written, known, prunes=True)
     assert (plan.revisions, plan.removes) == ({"nightly": "r1", "new": ""}, ["old"])
+
+
+def test_a_cron_that_is_added_is_shown_with_its_spider() -> None:
+    written = [WrittenCron(NIGHTLY, None, says_paused=False, file="crons.yaml", place=Place(1, 1))]
+    (change,) = planned(written, [], prunes=False).changes
+    assert dict(change.fields) == {"spider": (None, "books"), "at": (None, "@daily")}
