@@ -15,17 +15,19 @@ from argon2 import PasswordHasher
 from support.ports import free_port
 from support.web_server import PASSWORD, Clock, WebServer, form_token, web_server
 
+from toolkit.cluster.board import Board, BoardView
 from toolkit.cluster.desk import Desk
 from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.reading import ClusterReading, take_reading
 from toolkit.model.errors import RefusedError, StoreUnreachableError, UsageError
 from toolkit.model.hosts import Host
 from toolkit.model.names import NodeName
+from toolkit.model.snapshot import Snapshot
 from toolkit.store.interfaces import Store
 from toolkit.store.open import open_store
 from toolkit.web import connection, feed, live, numbers, pages_nodes, serving
 from toolkit.web.fields import whole
-from toolkit.web.lookout import fresh_for_s
+from toolkit.web.lookout import Lookout, fresh_for_s, overview_of
 from toolkit.web.passwords import MAX_AT_ONCE, Passwords
 from toolkit.web.serving import Place
 from toolkit.web.sessions import SEEN_EVERY_S
@@ -272,3 +274,21 @@ def test_an_act_on_a_crawl_with_an_odd_name_comes_back_to_its_page(web: WebServe
     form = {"form_token": form_token(ada), "pattern": "x.example"}
     for name in ("books%3Fa", "b%C3%BCcher%23%26%22", "a%3Ca"):
         assert ada.post(f"/crawls/{name}/block", data=form).headers["location"] == f"/crawls/{name}"
+
+
+def test_the_overview_asks_for_jobs_and_nodes_at_once(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs, nodes, look, snapshot = threading.Event(), threading.Event(), Board.look, Desk.snapshot
+
+    def looked(board: Board) -> BoardView:
+        jobs.set()
+        assert nodes.wait(10)
+        return look(board)
+
+    def taken(desk: Desk) -> Snapshot:
+        nodes.set()
+        assert jobs.wait(10)
+        return snapshot(desk)
+
+    monkeypatch.setattr(Board, "look", looked)
+    monkeypatch.setattr(Desk, "snapshot", taken)
+    assert overview_of(Lookout(web.served.desk)).board is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +23,7 @@ from toolkit.cluster.rates import Rates
 from toolkit.config.log_places import LogAddress
 from toolkit.model.crawls import CrawlView
 from toolkit.model.crons import CronView
-from toolkit.model.errors import StoreUnreachableError
+from toolkit.model.errors import CrawlctlError, StoreUnreachableError
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.samples import ClusterSample
 from toolkit.model.snapshot import Snapshot
@@ -54,6 +55,11 @@ class Lookout:
     def logs(self) -> JobLogs:
         """The logs of jobs, wherever they are."""
         return JobLogs(self.desk.nodes, self.desk.open_store, place=self.log_place)
+
+    def begin(self) -> None:
+        """Let jobs and nodes be read at once: where stock nodes are asked, each may take as long as the slowest."""
+        with suppress(CrawlctlError):
+            self.glances.soon("board", self._board.look, fresh_s=BOARD_FRESH_S)
 
     def board(self) -> BoardView:
         """Return the jobs as they were at most a second ago."""
@@ -139,6 +145,7 @@ class Overview:
 
 def overview_of(lookout: Lookout) -> Overview:
     """Read what the overview shows; a store that is away costs what only it knows."""
+    lookout.begin()
     snapshot = lookout.snapshot()
     board, away = None, None
     crons: Sequence[CronView] = ()
