@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from support.crawl_desk import CrawlDesk
 from support.queue_desk import SOON_S, QueueDesk, a_report, an_ending, queue_desk
 from support.redis_server import RedisServer
 from support.waiting import wait_until
@@ -18,6 +19,7 @@ from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.events import Event, EventKind
 from toolkit.model.hosts import Secret
 from toolkit.model.jobs import JobState
+from toolkit.model.names import CrawlId
 from toolkit.model.queue import Claimed, Ending, Progress
 from toolkit.store.acl import Role, users_of
 
@@ -128,6 +130,27 @@ def test_a_job_that_was_paused_for_long_is_given_its_time_when_it_goes_on(desk: 
     desk.finish(claim, an_ending(JobState.FAILED))
     judged(desk)
     assert [name for name in desk.shared.events.states() if name.startswith("alert:")] == []
+
+
+def test_a_paused_crawl_lets_its_jobs_make_no_progress(desk: QueueDesk, claim: Claimed, crawl: CrawlDesk) -> None:
+    crawl.worker("w1").push("https://example.com/")
+    crawl.crawls.control(CrawlId("books"), is_paused=True)
+    rules(desk, IDLE)
+    begin = desk.store.now()
+
+    def is_idle_for_longer_than_the_rule_allows() -> bool:
+        says(desk, claim, pages=7)
+        assert judged(desk) == 0
+        return (desk.store.now() - begin).total_seconds() > 0.5
+
+    wait_until(is_idle_for_longer_than_the_rule_allows, deadline_s=SOON_S, what="a pause")
+    crawl.crawls.control(CrawlId("books"), is_paused=False)
+
+    def fires() -> bool:
+        says(desk, claim, pages=7)
+        return judged(desk) == 1
+
+    wait_until(fires, deadline_s=SOON_S, what="the rule to fire")
 
 
 def test_what_ends_while_it_is_paused_leaves_nothing_behind(desk: QueueDesk, claim: Claimed) -> None:

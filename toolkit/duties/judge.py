@@ -6,7 +6,7 @@ or cancels is asked for that before it is told, so that no death in between forg
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from toolkit.alerts.thresholds import errors_per_minute, fires, idle_s, reason, 
 from toolkit.model.alerts import Action, Alerts, Rule, RuleKind
 from toolkit.model.events import Change, Event, EventKind
 from toolkit.model.jobs import Job, JobFilter, JobState
-from toolkit.model.names import JobId
+from toolkit.model.names import CrawlId, JobId
 from toolkit.model.queue import read_line_name
 from toolkit.model.samples import JobSample
 from toolkit.store.interfaces import Shared, Store
@@ -104,9 +104,16 @@ def _of_jobs(
     if not rules:
         return
     jobs = store.jobs.get_many(shared.queue.active())
-    pairs = [(rule, job) for rule in rules for job in jobs.values() if _is_watched(rule, job)]
+    asleep = _asleep(shared, rules, jobs.values())
+    ids = {job.id for job in asleep}
+    pairs = [
+        (rule, job)
+        for rule in rules
+        for job in jobs.values()
+        if _is_watched(rule, job) and not (rule.kind is RuleKind.PROGRESS and job.id in ids)
+    ]
     samples = shared.samples.of_jobs({job.id for _, job in pairs})
-    yield from _paused(rules, jobs.values(), states, now=now)
+    yield from _paused(rules, asleep, states, now=now)
     for rule, job in pairs:
         watched = _watched(rule, job.id)
         value = unpaused(measured(rule, samples.get(job.id, ()), now=now), states.get(watched, ""), now=now)
@@ -118,11 +125,19 @@ def _of_jobs(
     yield from _ended(rules, jobs, states)
 
 
+def _asleep(shared: Shared, rules: Sequence[Rule], jobs: Collection[Job]) -> list[Job]:
+    """Return the jobs that are to make no progress now: they are paused, or the crawl is that they work on."""
+    if not any(rule.kind is RuleKind.PROGRESS for rule in rules):
+        return []
+    crawls = {job.id: job.crawl or CrawlId(job.spider) for job in jobs}
+    paused = shared.crawls.paused(frozenset(crawls.values()))
+    return [job for job in jobs if job.state is JobState.PAUSED or crawls[job.id] in paused]
+
+
 def _paused(
-    rules: Sequence[Rule], jobs: Iterable[Job], states: Mapping[str, str], *, now: datetime
+    rules: Sequence[Rule], asleep: Sequence[Job], states: Mapping[str, str], *, now: datetime
 ) -> Iterator[Change]:
     """Remember which jobs are paused now that a rule about progress watches when they run; it is no event."""
-    asleep = [job for job in jobs if job.state is JobState.PAUSED]
     for rule in (rule for rule in rules if rule.kind is RuleKind.PROGRESS):
         for job in (job for job in asleep if _is_meant(rule, job)):
             was = states.get(_watched(rule, job.id), "")

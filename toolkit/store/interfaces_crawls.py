@@ -6,7 +6,7 @@ As in `interfaces.py`: every operation is one atomic step, decided inside Redis 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from toolkit.model.crawls import (
@@ -87,6 +87,9 @@ class Crawls(Protocol):
 
     def plan(self, crawl: CrawlId) -> CrawlPlan | None:
         """Return what the crawl's workers brought."""
+
+    def paused(self, among: Collection[CrawlId]) -> frozenset[CrawlId]:
+        """Return those of the named crawls that are paused."""
 
     def view(self, crawl: CrawlId) -> CrawlView | None:
         """Return all that is known of one crawl at this moment; `None` when no worker ever joined it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, NoReturn, TypeVar
@@ -67,6 +67,17 @@ class RedisCrawls:
         """See `Crawls.plan`."""
         body = self._door.ask("HGET", REGISTRY, crawl)
         return None if body is None else read_plan(body)
+
+    def paused(self, among: Collection[CrawlId]) -> frozenset[CrawlId]:
+        """See `Crawls.paused`. Two round trips."""
+        bodies = self._door.ask("HMGET", REGISTRY, *among) if among else []
+        plans = [read_plan(body) for body in bodies if body is not None]
+        controls = (
+            self._door.ask_together(*(("GET", FrontierKeys(plan.keys).controls) for plan in plans)) if plans else []
+        )
+        return frozenset(
+            plan.crawl for plan, body in zip(plans, controls, strict=True) if read_controls(body).is_paused
+        )
 
     def view(self, crawl: CrawlId) -> CrawlView | None:
         """See `Crawls.view`."""
