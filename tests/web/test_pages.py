@@ -98,7 +98,7 @@ def test_a_node_is_drained_and_taken_up_again(tab: Tab, scene: Scene) -> None:
     page = tab.open("/nodes?q=node-3")
     page.get_by_label("Pick node-3").check()
     page.get_by_role("button", name="Drain picked").click()
-    expect(page.get_by_role("status").first).to_contain_text("take no new job")
+    expect(page.get_by_role("status").first).to_contain_text("no new job is taken")
     page.goto(f"{tab.url}/nodes/node-3")
     expect(page.locator("#node-state")).to_contain_text("draining")
     expect(page.locator("#facts")).to_contain_text("ada@web")

@@ -164,13 +164,12 @@ def _jobs(
     """Return the jobs to begin with, and what others that join them have in common; those that are named are all."""
     from toolkit.cluster.followed_jobs import jobs_to_read
     from toolkit.model.errors import NotFoundError, UsageError
-    from toolkit.model.jobs import JobFilter
 
-    if named and chosen != JobFilter():
+    if named and not chosen.is_open:
         raise UsageError("name jobs by their ids, or choose by --crawl, --spider, --project, --on or --state")
     if named:
         return list({job.id: job for job in (found_job(session, nodes, each) for each in named)}.values()), None
-    if chosen == JobFilter() and not follow:
+    if chosen.is_open and not follow:
         raise UsageError(
             "say whose logs: jobs by their ids, or --crawl, --spider, --project, --on or --state",
             hint="crawlctl logs -f follows all that runs",
@@ -180,7 +179,9 @@ def _jobs(
         session.printer.say(
             f"the logs of the newest {len(found.jobs)} jobs; choose fewer to see others", style="yellow"
         )
-    if not found.jobs:
+    if not found.jobs and chosen.is_open:
+        session.printer.say("nothing runs now; the logs of jobs that begin follow, until Ctrl-C")
+    elif not found.jobs:
         raise NotFoundError("no such job runs" if follow else "there is no such job", hint="crawlctl jobs lists them")
     return list(found.jobs), chosen
 
@@ -193,7 +194,7 @@ def _followed(
 
     begun_at = session.store.now()
     seen = FollowedJobs(nodes, lambda: session.store, chosen, begun_at=begun_at, limit=MAX_STREAMS)
-    return many.follow(jobs, seen)
+    return many.follow(jobs, seen, goes_on=chosen is not None and chosen.is_open)
 
 
 def _end_by_unread(session: Session, unread: Sequence[CrawlctlError], *, of: int) -> None:

@@ -83,8 +83,11 @@ class ManyLogs:
             self._said |= {problem.message for problem in self.unread}
         self._tell_problems()
 
-    def follow(self, jobs: Sequence[Job], seen: JobsSeen) -> Iterator[JobEntry]:
-        """Yield what is there, and then what comes, also of jobs that begin meanwhile, until all have ended."""
+    def follow(self, jobs: Sequence[Job], seen: JobsSeen, *, goes_on: bool = False) -> Iterator[JobEntry]:
+        """Yield what is there, and then what comes, also of jobs that begin meanwhile, until all have ended.
+
+        When it `goes_on`, it never ends: it waits for jobs that are still to come.
+        """
         yield from self.past(jobs)
         reorder, listed_at = Reorder(), self._clock()
         with _Readers(READERS) as readers:
@@ -94,7 +97,7 @@ class ManyLogs:
                     self._list(seen)
                     listed_at = self._clock()
                 self._close(reorder)
-                if not self._streams:
+                if not self._streams and not goes_on:
                     # Perhaps more have come since.
                     self._list(seen)
                     if not self._streams:

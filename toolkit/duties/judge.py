@@ -79,7 +79,8 @@ def verdict(watched: str, states: Mapping[str, str], event: Event, *, is_firing:
     if is_firing and was != FIRING:
         return [Change(watched, FIRING, event, was=was)]
     if is_firing is False and was == FIRING:
-        return [Change(watched, OVER, replace(event, kind=EventKind.ALERT_OVER), was=FIRING)]
+        about = {**event.about, "reason": f"it is so no more: {event.about['reason']}"}
+        return [Change(watched, OVER, replace(event, kind=EventKind.ALERT_OVER, about=about), was=FIRING)]
     return []
 
 

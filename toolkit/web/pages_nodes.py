@@ -63,7 +63,7 @@ def drain(request: Request, visitor: Operating, names: Names, back: Annotated[st
 
     def act() -> str:
         done = visitor.acts.drain(picked(names, "node"))
-        return f"{counted(len(done), 'node')} take no new job; what they run goes on to its end"
+        return f"{counted(len(done), 'node')} drained: no new job is taken there, and what runs goes on to its end"
 
     return acted(request, visitor, back or "/nodes", act)
 

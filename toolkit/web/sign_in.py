@@ -137,7 +137,15 @@ def _form(
     error: TooOftenError | None = None,
 ) -> Response:
     status = status if error is None else error.status
-    shown = page(request, "sign_in.html", status=status, next=own_path(next_), account=account, problem=problem)
+    shown = page(
+        request,
+        "sign_in.html",
+        status=status,
+        next=own_path(next_),
+        account=account,
+        problem=problem,
+        nobody_may=not served_by(request).accounts.users(),
+    )
     if error is not None:
         shown.headers["Retry-After"] = str(max(1, round(error.wait_s)))
     return shown

@@ -129,7 +129,11 @@ class Needs:
         """
         visitor = _recognised(request, bearer)
         if visitor is None:
-            raise UnknownVisitorError("sign in first")
+            if bearer is not None:
+                raise UnknownVisitorError(
+                    "this token is not known, or is over", hint="crawlctl web tokens list shows those that are there"
+                )
+            raise UnknownVisitorError("sign in first", hint="a program sends a token: crawlctl web tokens make")
         if visitor.session is not None and request.method not in SAFE_METHODS:
             sent = (form_token or "").encode()
             if not hmac.compare_digest(sent, visitor.form_token.encode()):
