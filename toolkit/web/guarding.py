@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -73,7 +74,9 @@ class Guard:
             _log.exception("a request failed by a bug: %s %r", scope["method"], scope["path"])
             if sending.has_begun:
                 raise
-            await self._on_bug(Request(scope))(scope, receive, sending)
+            # It asks the file of sessions, which may be slow: nobody else is to wait for that.
+            answer = await run_in_threadpool(self._on_bug, Request(scope))
+            await answer(scope, receive, sending)
 
     def refusal_of(self, scope: Scope) -> tuple[int, str] | None:
         """Say with which status and words a request is refused, if it is."""
