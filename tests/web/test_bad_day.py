@@ -292,3 +292,7 @@ def test_the_overview_asks_for_jobs_and_nodes_at_once(web: WebServer, monkeypatc
     monkeypatch.setattr(Board, "look", looked)
     monkeypatch.setattr(Desk, "snapshot", taken)
     assert overview_of(Lookout(web.served.desk)).board is not None
+
+
+def test_whoever_only_looks_whether_it_serves_may_leave_the_answer_out(web: WebServer) -> None:
+    assert web.client().head("/healthz").status_code == httpx.codes.OK

@@ -93,7 +93,7 @@ def setup(request: Request, key: Field = "", name: Field = "", password: Field =
     return _welcome(request, account, "/", keys=[], is_known_device=False)
 
 
-@open_router.get("/healthz")
+@open_router.api_route("/healthz", methods=["GET", "HEAD"])
 async def health(request: Request) -> Response:
     """Say that this process serves; it asks nothing else."""
     return Response("stopping\n" if served_by(request).stopping.is_set() else "ok\n", media_type="text/plain")
