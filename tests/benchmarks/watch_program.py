@@ -36,9 +36,10 @@ class Size:
     contenders: int = 1_000
     events: int = 300
     looks: int = 15
+    watched_s: float = 20.0
 
 
-QUICK = Size(nodes=12, jobs=200, crons=500, contenders=40, events=20, looks=3)
+QUICK = Size(nodes=12, jobs=200, crons=500, contenders=40, events=20, looks=3, watched_s=1.0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,15 +65,16 @@ Rows = list[tuple[str, str, str]]
 
 def _steps(scratch: Path, size: Size) -> Iterator[tuple[Rows, dict[str, float]]]:
     crowd = f"{size.nodes} nodes, {size.jobs} jobs"
-    web = measure_web(scratch / "web", nodes=size.nodes, jobs=size.jobs, looks=size.looks)
+    web = measure_web(scratch / "web", nodes=size.nodes, jobs=size.jobs, looks=size.looks, watched_s=size.watched_s)
     walk_ms = _walk_ms(scratch, nodes=size.nodes)
     yield (
         [
-            (f"overview page, {crowd}, in all", f"{web.web_overview_ms:.0f} ms", "under 200 ms"),
+            (f"overview page, {crowd}, all of it read anew", f"{web.web_overview_ms:.0f} ms", "under 200 ms"),
             ("  a walk over as many stock nodes, one after the other", f"{walk_ms:.0f} ms", ""),
             ("  ratio", f"{walk_ms / web.web_overview_ms:.1f}x", ""),
             ("  its weight with all that it loads", f"{web.page_kb:.0f} kB", "under 150 kB"),
             ("  first paint in Chromium", f"{web.first_paint_ms:.0f} ms", "under 1,000 ms"),
+            ("  share of a core of Redis while it is open", f"{web.redis_percent:.2f} %", "under 1 %"),
         ],
         {"web_overview_ms": round(web.web_overview_ms, 1), "page_kb": round(web.page_kb, 1)},
     )

@@ -435,9 +435,12 @@ def test_any_node_takes_a_job_for_a_project_that_only_another_holds(
     assert (first["running"], second["running"]) == (1, 1)
     assert (first["running_here"], second["running_here"]) == (0, 1)
     assert first["cluster"] == second["cluster"]
+    pid = nodes[1].get("listjobs.json", project=project)["running"][0]["pid"]
+    assert pid in nodes[1].spider_pids()
     assert node.post("cancel.json", project=project, job=job, signal="KILL")["prevstate"] == "running"
     wait_until(lambda: state(nodes[1], job) == "finished", deadline_s=SOON_S, what="it to end")
-    assert not nodes[1].spider_pids()
+    # The node may have other processes, such as one that lists an egg.
+    assert pid not in nodes[1].spider_pids()
 
 
 # --- who may ask, and what is known when the store is away

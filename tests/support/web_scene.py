@@ -277,8 +277,8 @@ def web_scene(url: str, folder: Path, *, nodes: int = 12, jobs: int = 160, is_li
 
 
 @contextmanager
-def far_scene(url: str, folder: Path, *, nodes: int, jobs: int) -> Iterator[None]:
-    """Fill an empty Redis from a process of its own, whose nodes are heard until the context is left."""
+def far_scene(url: str, folder: Path, *, nodes: int, jobs: int) -> Iterator[int]:
+    """Fill an empty Redis from a process of its own, whose nodes are heard until the context is left; give its pid."""
     command = [sys.executable, "-m", "support.web_scene", url, str(folder), str(nodes), str(jobs)]
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as process:
@@ -286,7 +286,7 @@ def far_scene(url: str, folder: Path, *, nodes: int, jobs: int) -> Iterator[None
         assert process.stdout is not None
         try:
             assert process.stdout.readline() == b"ready\n", "the scene could not be made"
-            yield
+            yield process.pid
         finally:
             process.stdin.close()
             process.wait(30)
