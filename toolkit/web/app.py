@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -11,7 +10,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from toolkit.web import api, numbers, problems, sign_in, users
+from toolkit.web import api, numbers, pages, problems, sign_in, users
 from toolkit.web.guarding import Guard
 from toolkit.web.rights import declared
 from toolkit.web.served import Served
@@ -40,7 +39,7 @@ def create_app(served: Served, *, has_pages: bool = True) -> FastAPI:
     app.include_router(api.router)
     app.include_router(numbers.router)
     if has_pages:
-        app.include_router(import_module("toolkit.web.pages").router, include_in_schema=False)
+        app.include_router(pages.router, include_in_schema=False)
     app.mount("/static", _Static(directory=STATIC), name="static")
     declared(app)
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)
