@@ -121,10 +121,10 @@ def _one(session: Session, reader: JobLogs, job: Job, *, follow: bool, lines: in
 
 def _taken(session: Session, job: Job) -> Job:
     """Return a job of the queue once it waits no longer."""
-    from toolkit.cli.queued import look_until
+    from toolkit.cluster.queued import look_until
 
     session.printer.say(f"{job.id} is pending; its log follows when a node has taken it (crawlctl why {job.id})")
-    return look_until(session, job, lambda job: job.state is not JobState.PENDING, within_s=inf)
+    return look_until(session.store.jobs, job, lambda job: job.state is not JobState.PENDING, within_s=inf)
 
 
 def _filter(level: Level | None, grep: str | None, regex: str | None, since: str | None) -> EntryFilter:

@@ -8,14 +8,14 @@ import typer
 
 from toolkit.cli import completion
 from toolkit.cli.command import OnOption, command
-from toolkit.cli.queued import fresh, look_until, plug_in_names, queued_jobs
+from toolkit.cli.queued import fresh, plug_in_names, queued_jobs
 from toolkit.cli.session import Session
 from toolkit.config.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from toolkit.model.jobs import Job, JobState
+    from toolkit.model.jobs import Job
     from toolkit.model.names import JobId
     from toolkit.model.queue import Cap
 
@@ -35,7 +35,6 @@ CapSpiderArgument = Annotated[
         metavar="SPIDER", help="Only this spider; without it, all of the project.", autocompletion=completion.spiders
     ),
 ]
-HEARD_WITHIN_S = 10.0
 
 
 def add_to(jobs: typer.Typer) -> None:
@@ -127,6 +126,7 @@ def tune(
     ] = None,
 ) -> None:
     """Change how hard a running spider works, without a restart."""
+    from toolkit.cluster.queued import refuse_unless_active
     from toolkit.model.errors import UsageError
     from toolkit.views.jobs import job_view
 
@@ -135,7 +135,7 @@ def tune(
     told = f"concurrency {concurrency}, delay {delay} s".replace("None", "as it is")
     (found,) = _audited(session, queued_jobs(session, [job]), told)
     before = session.shared.queue.tune(found.id, concurrency=concurrency, delay_s=delay)
-    _refuse_unless_active(found, before, "tuned")
+    refuse_unless_active(found, before, "tuned")
     session.printer.say(f"{found.node} was told; the spider obeys within seconds")
     session.printer.show(job_view(fresh(session, [found])[0]))
 
@@ -214,32 +214,13 @@ def _tell(session: Session, jobs: Sequence[Job], done: Collection[JobId], what: 
         raise session.failed(RefusedError(f"{len(left)} of {len(jobs)} job(s) could not be {what}: {told}", hint=why))
 
 
-def _refuse_unless_active(job: Job, before: JobState | None, what: str) -> None:
-    from toolkit.model.errors import NotFoundError, RefusedError
-
-    if before is None:
-        raise NotFoundError(f"the queue does not know {job.id} any more")
-    if not before.is_active:
-        raise RefusedError(f"{job.id} is {before.value}: only a job that a node has can be {what}")
-
-
 def _wish_paused(session: Session, prefix: str, *, is_paused: bool) -> None:
-    """Ask, then look until the spider says that it has obeyed."""
-    from toolkit.model.errors import NodesFailedError, RefusedError
-    from toolkit.model.jobs import JobState
+    """Ask, look until the spider says that it has obeyed, and show the job all the same when it has not."""
+    from toolkit.cluster.queued import wish_paused
     from toolkit.views.jobs import job_view
 
-    what = "paused" if is_paused else "resumed"
     (found,) = _audited(session, queued_jobs(session, [prefix]))
-    _refuse_unless_active(found, session.shared.queue.pause(found.id, is_paused=is_paused), what)
-    wanted = JobState.PAUSED if is_paused else JobState.RUNNING
-    job = look_until(
-        session, found, lambda job: job.state is wanted or not job.state.is_active, within_s=HEARD_WITHIN_S
-    )
+    job, error = wish_paused(session.shared.queue, session.store.jobs, found, is_paused=is_paused)
     session.printer.show(job_view(job))
-    if job.state.is_final:
-        raise session.failed(RefusedError(f"{job.id} is {job.state.value} by now, and so was not {what}"))
-    if job.state is not wanted:
-        text = f"{job.id} is {job.state.value}, not {what} yet; the wish stays until its spider has heard it"
-        hint = "crawlctl nodes shows whether its node is live; a spider that is busy in its own code hears it later"
-        raise session.failed(NodesFailedError(text, hint=hint))
+    if error is not None:
+        raise session.failed(error)

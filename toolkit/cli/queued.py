@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
     from toolkit.model.errors import CrawlctlError
     from toolkit.model.jobs import Job
     from toolkit.model.names import NodeName
-
-LOOK_EVERY_S = 0.1
 
 
 def queued_jobs(session: Session, prefixes: Sequence[str]) -> list[Job]:
@@ -35,18 +32,9 @@ def queued_jobs(session: Session, prefixes: Sequence[str]) -> list[Job]:
 
 def fresh(session: Session, jobs: Sequence[Job]) -> list[Job]:
     """Return the jobs as they are recorded now; one that was forgotten meanwhile, as it was."""
-    known = session.store.jobs.get_many([job.id for job in jobs])
-    return [known.get(job.id, job) for job in jobs]
+    from toolkit.cluster.queued import fresh as look_again
 
-
-def look_until(session: Session, job: Job, is_so: Callable[[Job], bool], *, within_s: float) -> Job:
-    """Look at a job again and again until it is so, or the time is over; return it as it is then."""
-    deadline = time.monotonic() + within_s
-    while True:
-        (job,) = fresh(session, [job])
-        if is_so(job) or time.monotonic() >= deadline:
-            return job
-        time.sleep(LOOK_EVERY_S)
+    return look_again(session.store.jobs, jobs)
 
 
 def waiting_for_store(session: Session) -> Callable[[CrawlctlError], None]:

@@ -5,7 +5,6 @@ As on the command line, a result says only what was verified: `cancelled` is a p
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -20,24 +19,20 @@ from toolkit.cluster.enqueue import enqueue
 from toolkit.cluster.everywhere import cancel_everywhere, find_everywhere
 from toolkit.cluster.membership import Way, registered, route
 from toolkit.cluster.node_life import Drained
-from toolkit.cluster.queued import queued_jobs
+from toolkit.cluster.queued import HEARD_WITHIN_S, fresh, queued_jobs, refuse_unless_active, wish_paused
 from toolkit.cluster.schedule import Placed
 from toolkit.cluster.schedule import schedule as send
 from toolkit.model.audit import AuditEntry
 from toolkit.model.crawls import Controls, DomainLimit, EntryId
 from toolkit.model.crons import CronView, Firing, FiringState
-from toolkit.model.errors import CrawlctlError, NodesFailedError, NotFoundError, RefusedError, StoreUnreachableError
-from toolkit.model.jobs import Job, JobState
+from toolkit.model.errors import CrawlctlError, RefusedError, StoreUnreachableError
+from toolkit.model.jobs import Job
 from toolkit.model.names import NodeName
 from toolkit.model.orders import Order
-
-HEARD_WITHIN_S = 10.0
-"""How long a spider, or a crawl's workers, may take to obey before it is told that they have not yet."""
 
 GRACE_S = 30.0
 """How long a cancelled spider may take to close, unless something else is asked for."""
 
-LOOK_EVERY_S = 0.2
 MAX_NAMED = 20
 
 
@@ -70,7 +65,7 @@ class Acts:
         jobs = self._queued(prefixes)
         with self.audited("jobs retry", _named(jobs), jobs=jobs):
             done = self.desk.shared.queue.retry([job.id for job in jobs])
-            now = self._fresh(jobs)
+            now = fresh(self.desk.store.jobs, jobs)
             if left := [job for job in now if job.id not in done]:
                 told = ", ".join(f"{job.id} is {job.state.value}" for job in left[:MAX_NAMED])
                 raise RefusedError(
@@ -98,10 +93,10 @@ class Acts:
         (job,) = self._queued([prefix])
         told = f"concurrency {concurrency}, delay {delay_s} s".replace("None", "as it is")
         with self.audited("jobs tune", job.id, jobs=[job], detail=told):
-            _refuse_unless_active(
+            refuse_unless_active(
                 job, self.desk.shared.queue.tune(job.id, concurrency=concurrency, delay_s=delay_s), "tuned"
             )
-        return self._fresh([job])[0]
+        return fresh(self.desk.store.jobs, [job])[0]
 
     def schedule(
         self,
@@ -254,27 +249,12 @@ class Acts:
         _ = self.desk.shared
         return queued_jobs(self.desk.store.jobs, prefixes)
 
-    def _fresh(self, jobs: Sequence[Job]) -> list[Job]:
-        known = self.desk.store.jobs.get_many([job.id for job in jobs])
-        return [known.get(job.id, job) for job in jobs]
-
     def _wish_paused(self, prefix: str, *, is_paused: bool) -> Job:
         (job,) = self._queued([prefix])
-        what = "paused" if is_paused else "resumed"
         with self.audited("jobs pause" if is_paused else "jobs resume", job.id, jobs=[job]):
-            _refuse_unless_active(job, self.desk.shared.queue.pause(job.id, is_paused=is_paused), what)
-            wanted = JobState.PAUSED if is_paused else JobState.RUNNING
-            deadline = time.monotonic() + HEARD_WITHIN_S
-            while job.state is not wanted and job.state.is_active and time.monotonic() < deadline:
-                time.sleep(LOOK_EVERY_S)
-                (job,) = self._fresh([job])
-            if not job.state.is_active:
-                raise RefusedError(f"{job.id} is {job.state.value} by now, and so was not {what}")
-            if job.state is not wanted:
-                raise NodesFailedError(
-                    f"{job.id} is {job.state.value}, not {what} yet; the wish stays until its spider has heard it",
-                    hint="a spider that is busy in its own code hears it later",
-                )
+            job, error = wish_paused(self.desk.shared.queue, self.desk.store.jobs, job, is_paused=is_paused)
+            if error is not None:
+                raise error
         return job
 
 
@@ -300,10 +280,3 @@ def _broken_off(entry: AuditEntry, error: BaseException) -> AuditEntry:
 
 def _named(jobs: Sequence[Job]) -> str:
     return ", ".join(job.id for job in jobs[:MAX_NAMED])
-
-
-def _refuse_unless_active(job: Job, before: JobState | None, what: str) -> None:
-    if before is None:
-        raise NotFoundError(f"the queue does not know {job.id} any more")
-    if not before.is_active:
-        raise RefusedError(f"{job.id} is {before.value}: only a job that a node has can be {what}")
