@@ -14,7 +14,11 @@ from support.redis_server import RedisServer
 from support.spider_cluster import spider_nodes, store_of
 from support.web_server import PASSWORD, WebServer, web_server
 
+from toolkit.cluster.node_life import drain, resume
+from toolkit.model.names import NodeName
 from toolkit.store.interfaces import Store
+
+NODE = NodeName("node-1")
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -66,6 +70,25 @@ def test_a_job_is_followed_from_its_queue_to_its_end(tab: Tab, store: Store, tmp
     expect(page.locator("#state")).to_contain_text("Items")
     page.get_by_label("Level").select_option("warning")
     expect(page.locator("#log .i").first).to_be_hidden()
+    assert flaws_of(page) == []
+
+
+def test_the_log_and_the_course_of_a_job_come_to_a_page_that_was_open_before_it_started(
+    tab: Tab, store: Store, tmp_path: Path
+) -> None:
+    assert store.shared is not None
+    drain(store, [NODE], who="olga")
+    store.shared.queue.add([a_node_job("ea51ab1e", args={"sleep_s": "15", "begun": str(tmp_path / "begun")})])
+    page = tab.open("/jobs/ea51ab1e")
+    expect(page.locator("#no-log")).to_contain_text("no node has run it yet")
+    expect(page.locator("#log")).to_be_hidden()
+    expect(page.locator("#course")).to_be_hidden()
+    resume(store, [NODE])
+    expect(page.locator("#log")).to_contain_text("Spider opened", timeout=30_000)
+    expect(page.locator("#no-log")).to_be_hidden()
+    expect(page.locator("#course canvas").first).to_be_visible(timeout=60_000)
+    expect(page.locator("#log")).to_contain_text("Spider closed (finished)", timeout=30_000)
+    assert page.locator("#log").inner_text().count("Spider opened") == 1
     assert flaws_of(page) == []
 
 

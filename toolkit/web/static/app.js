@@ -1,5 +1,6 @@
 // What makes the pages live: they work without it. Regions marked `data-live-part` are fetched anew when the server
-// says that there is something to see; everything else is small comfort.
+// says that there is something to see, and those marked `data-arrives` are hidden until there is something in them;
+// everything else is small comfort.
 const $ = (selector, root = document) => root.querySelector(selector);
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
@@ -75,8 +76,15 @@ function swap(fresh) {
     if (focused) all("a", part).find((link) => link.getAttribute("href") === focused)?.focus();
     dress(part);
   }
+  let hasArrived = false;
+  for (const part of all("[data-arrives][hidden]")) {
+    const other = fresh.getElementById(part.id);
+    if (!other || other.hidden) continue;
+    part.replaceWith(other);
+    hasArrived = true;
+  }
   document.title = fresh.title;
-  replot?.();
+  replot ? replot(hasArrived) : plotted();
 }
 
 // Somebody types there, or is being asked: it waits.
@@ -125,11 +133,14 @@ if (log) {
 // --- plots, brought in when the page is there already
 
 let replot = null;
-if ($("[data-plot]")) requestAnimationFrame(() => setTimeout(async () => {
+
+async function plotted() {
+  if (!$("[data-plot]")) return;
   const plots = await import(document.body.dataset.plots);
   replot = plots.draw;
   plots.draw(true);
-}));
+}
+requestAnimationFrame(() => setTimeout(plotted));
 
 // --- comfort
 
