@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
+import redis
 from support.eggs import small_egg
 from support.redis_server import RedisServer
 from support.scrapyd_node import TEST_CREDENTIALS, ScrapydNode
@@ -26,7 +27,7 @@ from toolkit.runs.registration import Registered, registered
 from toolkit.store.interfaces import Shared, Store
 from toolkit.store.open import open_store
 
-REGISTERED_WITHIN_S = 30.0
+REGISTERED_WITHIN_S = 60.0
 
 
 class PluginNode(ScrapydNode):
@@ -109,7 +110,7 @@ class PluginNode(ScrapydNode):
             super().stop()
         elif self._process is not None:
             self._process.terminate()
-            self._process.wait(10)
+            self._process.wait(30)
         for pid in ours:
             _kill_group(pid)
 
@@ -226,6 +227,17 @@ def away(server: RedisServer) -> contextlib.AbstractContextManager[None]:
             server.start()
 
     return gone()
+
+
+@contextlib.contextmanager
+def full(server: RedisServer) -> Iterator[None]:
+    """Give a Redis no memory for any change, for the time of a `with`."""
+    with redis.Redis.from_url(server.url) as client:
+        client.config_set("maxmemory", "1mb")
+        try:
+            yield
+        finally:
+            client.config_set("maxmemory", "0")
 
 
 def _cluster(own: Mapping[str, str] | None) -> dict[str, str]:

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from toolkit.cluster.alerts import firing
-from toolkit.cluster.attention import find_alerts, find_attention, find_plug_in_attention, find_strays
+from toolkit.cluster.attention import (
+    find_alerts,
+    find_attention,
+    find_plug_in_attention,
+    find_redis_attention,
+    find_strays,
+)
 from toolkit.cluster.membership import PLUG_IN, plug_in_error, split
 from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.scrapyd import NodeLoad, ScrapydNode
@@ -18,6 +24,7 @@ from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.nodes import NodeRecord
 from toolkit.model.outcomes import Outcome, Outcomes
 from toolkit.model.queue import Line
+from toolkit.model.redis_health import RedisHealth
 from toolkit.model.releases import Release
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
 from toolkit.store.interfaces import Store
@@ -34,7 +41,7 @@ class Remembered:
     """What the store knows of the cluster; with an `error` it could not be asked, and nothing is known.
 
     `unfinished` are jobs scheduled in the last seconds. `counts` and `lines` are the shared queue's, `registered`
-    the plug-in nodes, `firing` what alerts fire for; all are empty where there is no shared queue.
+    the plug-in nodes, `firing` what alerts fire for, `redis` how the Redis is; all are empty where there is none.
     """
 
     now: datetime
@@ -45,6 +52,7 @@ class Remembered:
     counts: Mapping[str, int] = field(default_factory=dict)
     lines: Sequence[Line] = ()
     firing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    redis: RedisHealth | None = None
     error: StoreUnreachableError | None = None
 
 
@@ -66,6 +74,7 @@ def recall(open_store: Callable[[], Store]) -> Remembered:
             counts={} if shared is None else shared.queue.counts(),
             lines=() if shared is None else shared.queue.lines(),
             firing={} if shared is None else firing(shared.events.states()),
+            redis=None if shared is None else shared.measures.redis(),
         )
     except StoreUnreachableError as error:
         return Remembered(datetime.now(UTC), error=error)
@@ -86,7 +95,8 @@ def take_snapshot(nodes: Nodes, known: Remembered, *, is_whole: bool = True) -> 
     young = (job for job in known.unfinished if job.scheduled_at and known.now - job.scheduled_at < PATIENCE)
     fresh = {job.node for job in young if job.node}
     open_nodes = _open_nodes(stock, outcomes)
-    attention = find_attention(statuses, versions, without_password=open_nodes, just_scheduled=fresh)
+    attention = [] if known.redis is None else find_redis_attention(known.redis)
+    attention += find_attention(statuses, versions, without_password=open_nodes, just_scheduled=fresh)
     attention += find_plug_in_attention(records, versions, counts=known.counts, lines=known.lines)
     attention += find_strays(statuses, known.versions)
     attention += find_alerts(known.firing)

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator
 
 from toolkit.doctor.judged import ERROR, NOTE, WARNING, Judged, found
-from toolkit.model.redis_health import RedisHealth
+from toolkit.model.redis_health import FULL, NEARLY_FULL, RedisHealth
 
 LEAST_REDIS, LEAST_VALKEY = (7, 0), (7, 2)
 SLOW_S, VERY_SLOW_S = 0.02, 0.1
 SKEW_S, LARGE_SKEW_S = 2.0, 60.0
-NEARLY_FULL, FULL = 0.8, 0.95
 LAG_S = 10
 
 
@@ -78,12 +77,10 @@ def _judge_memory(health: RedisHealth) -> Iterator[Judged]:
     elif evicts:
         text = f"{where} would throw records away (maxmemory-policy {health.policy}) if it were given a maxmemory"
         yield found("redis-eviction", NOTE, text, command=repair)
-    limit = health.max_bytes or health.machine_bytes
     what = "maxmemory" if health.max_bytes else "its machine's memory"
-    if limit and health.used_bytes is not None and health.used_bytes >= NEARLY_FULL * limit:
-        severity = ERROR if health.used_bytes >= FULL * limit else WARNING
-        share = f"{100 * health.used_bytes / limit:.0f} %"
-        text = f"{where} uses {share} of {what}: when it is full it refuses every change"
+    if (share := health.memory_share) is not None and share >= NEARLY_FULL:
+        severity = ERROR if share >= FULL else WARNING
+        text = f"{where} uses {100 * share:.0f} % of {what}: when it is full it refuses every change"
         yield found("redis-memory", severity, text, command="crawlctl crawls list")
     if health.clients and health.max_clients and health.clients >= NEARLY_FULL * health.max_clients:
         text = f"{where} has {health.clients} connections of at most {health.max_clients}; then nodes are turned away"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NEARLY_FULL, FULL = 0.8, 0.95
+"""Shares of its memory from which on an operator should know, and from which on it may refuse the next change."""
+
 
 @dataclass(frozen=True, slots=True)
 class Replica:
@@ -51,3 +54,9 @@ class RedisHealth:
     def product(self) -> str:
         """Name and version, as far as they are known."""
         return f"{'Valkey' if self.is_valkey else 'Redis'} {self.version or 'of an unknown version'}"
+
+    @property
+    def memory_share(self) -> float | None:
+        """How much of the memory that it may use is used; above 1 where it has no room for its own any more."""
+        limit = self.max_bytes or self.machine_bytes
+        return self.used_bytes / limit if limit and self.used_bytes is not None else None

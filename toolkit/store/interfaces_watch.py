@@ -14,6 +14,7 @@ from toolkit.model.crons import Cron, CronView, Due, Firing, Proposal, TakenCron
 from toolkit.model.events import Change, Event
 from toolkit.model.measures import Measures
 from toolkit.model.names import JobId, LineName
+from toolkit.model.redis_health import RedisHealth
 from toolkit.model.samples import ClusterSample, JobSample
 
 MAX_EVENTS = 100_000
@@ -164,6 +165,9 @@ class OwnMeasures(Protocol):
 
         A crawl's size is read without looking at an entry.
         """
+
+    def redis(self) -> RedisHealth:
+        """Return how the Redis is with its memory and its disk. Whom it tells nothing has a reading without any."""
 
     def oldest_waiting_s(self) -> float | None:
         """Return the longest that a job has waited which is the next in its line; `None`: none waits."""

@@ -52,6 +52,13 @@ def read_health(url: Secret, *, patience_s: float = 5.0) -> RedisHealth:
         door.close()
 
 
+def read_some(door: RedisDoor, *sections: str) -> RedisHealth:
+    """Return what these sections of INFO tell, in one round trip; nothing where we may not ask, or none answers."""
+    refused: list[str] = []
+    said = _asked(door, refused, "INFO", *sections)
+    return replace(told(said or _NOTHING), place=str(door.address), refused=tuple(refused))
+
+
 def told(said: Mapping[str, Any]) -> RedisHealth:
     """Read an answer to INFO; fields that are not there stay `None`. Pure."""
     role = _text(said.get("role"))

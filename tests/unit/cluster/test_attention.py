@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
-from toolkit.cluster.attention import MAX_NAMED, find_alerts, find_attention, find_strays
+from toolkit.cluster.attention import MAX_NAMED, find_alerts, find_attention, find_redis_attention, find_strays
 from toolkit.model.names import NodeName, ProjectName, VersionName
+from toolkit.model.redis_health import RedisHealth
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus
 
 SHOP, V1, V2 = ProjectName("shop"), VersionName("v1"), VersionName("v2")
@@ -120,3 +122,16 @@ def test_an_alert_that_fires_is_named_with_what_it_fires_for() -> None:
     assert many.message.startswith("stuck fires for job-0, job-1, ")
     assert many.message.endswith(f"job-{MAX_NAMED - 1}, …")
     assert find_alerts({}) == []
+
+
+def test_a_redis_that_will_refuse_changes_is_told_of() -> None:
+    well = RedisHealth("10.0.0.1:6379", 0.0, 0.0, 0.0, max_bytes=1000, used_bytes=700, is_last_append_ok=True)
+    assert find_redis_attention(well) == []
+    assert find_redis_attention(RedisHealth("10.0.0.1:6379", 0.0, 0.0, 0.0)) == []
+    (full,) = find_redis_attention(replace(well, used_bytes=1010))
+    assert (full.kind, full.command) == ("redis", "crawlctl doctor")
+    assert full.message == "the Redis at 10.0.0.1:6379 uses 101 % of maxmemory: when it is full it refuses every change"
+    (nearly,) = find_redis_attention(replace(well, max_bytes=None, machine_bytes=800))
+    assert "88 % of its machine's memory" in nearly.message
+    (disk,) = find_redis_attention(replace(well, is_last_append_ok=False, is_last_snapshot_ok=False))
+    assert "could not write to its disk" in disk.message

@@ -62,7 +62,7 @@ function options(place, series) {
   return {
     width: place.clientWidth, height: 160, padding: [8, 8, 0, 0],
     cursor: { points: { size: 6 } },
-    axes: [{ ...axis, size: 28, space: 64, values: (_, moments) => moments.map(clock) }, { ...axis, size: 46, values: (_, ticks) => ticks.map(short) }],
+    axes: [{ ...axis, size: 28, space: 64, values: (_, moments, at, space, gap_s) => moments.map((moment) => clock(moment, gap_s < 60)) }, { ...axis, size: 46, values: (_, ticks) => ticks.map(short) }],
     scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
     series: [{ label: "At", value: (plot, at) => clock(at ?? last(plot.data[0])) },
       ...series.map(([, label, name], at) => ({
@@ -73,7 +73,9 @@ function options(place, series) {
 }
 
 // In UTC, as all moments on the pages.
-const clock = (at) => (at == null ? "–" : new Date(at * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: "UTC" }));
+const clock = (at, isExact) => (at == null ? "–" : new Date(at * 1000).toLocaleTimeString([], {
+  hour: "2-digit", minute: "2-digit", second: isExact ? "2-digit" : undefined, hourCycle: "h23", timeZone: "UTC",
+}));
 
 function short(value) {
   if (value == null) return "–";
