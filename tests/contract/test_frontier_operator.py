@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -45,6 +46,32 @@ def test_each_shelf_shows_its_entries(crawl: CrawlDesk) -> None:
         assert entry.why == ("because" if shelf == Shelf.DEAD else entry.why)
         assert len(entry.leased.entry) == 8
     assert crawl.dump() == before
+
+
+def test_many_crawls_are_read_together_as_each_is_alone(crawl: CrawlDesk) -> None:
+    on_every_shelf(crawl)
+    fifo = a_plan("fifo", order=QueueOrder.FIFO, seeds=SeedsKind.ZSET, items=ItemsKind.LIST)
+    crawl.worker("w1", plan=fifo).push("https://a.example/", "https://b.example/")
+    for number in range(60):
+        crawl.worker("w1", plan=a_plan(f"many-{number:02}")).push("one")
+    assert [view.plan for view in crawl.crawls.views()] == list(crawl.crawls.all())
+    for together in crawl.crawls.views():
+        alone = crawl.crawls.view(together.plan.crawl)
+        assert alone is not None
+        assert replace(together, now=alone.now, workers=(), pages_per_minute=None, items_per_minute=None) == replace(
+            alone, workers=(), pages_per_minute=None, items_per_minute=None
+        )
+        assert [worker.name for worker in together.workers] == [worker.name for worker in alone.workers]
+
+
+def test_of_many_crawls_fewer_entries_are_looked_at_and_all_are_counted(crawl: CrawlDesk) -> None:
+    crawl.worker("w1").push(*(f"https://a.example/{number}" for number in range(600)))
+    assert crawl.view().domains == {"a.example": 600}
+    for number in range(40):
+        crawl.worker("w1", plan=a_plan(f"more-{number}"))
+    (books,) = (view for view in crawl.crawls.views() if view.plan.crawl == BOOKS)
+    assert books.pending == 600
+    assert 100 < books.domains["a.example"] < 600
 
 
 def test_all_entries_are_told_once_each(crawl: CrawlDesk) -> None:

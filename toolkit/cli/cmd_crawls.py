@@ -58,10 +58,9 @@ def add_to(app: typer.Typer) -> None:
 
 def list_(session: Session) -> None:
     """List the crawls that are known, with what waits, what is under way, and who works."""
-    from toolkit.cluster.crawls import list_crawls
     from toolkit.views.crawls import crawls_view
 
-    session.printer.show(crawls_view(list_crawls(session.shared.crawls)))
+    session.printer.show(crawls_view(session.shared.crawls.views()))
 
 
 def show(session: Session, crawl: CrawlArgument) -> None:

@@ -83,12 +83,6 @@ class Obeyed:
     """Paused: whoever holds an entry has heard of it. Resumed: somebody has, or nobody is there to hear it."""
 
 
-def list_crawls(crawls: Crawls) -> list[CrawlView]:
-    """Return every crawl that is known, sorted by id."""
-    views = (crawls.view(plan.crawl) for plan in crawls.all())
-    return [view for view in views if view is not None]
-
-
 def look(crawls: Crawls, crawl: str) -> CrawlView:
     """Return one crawl as it is now.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from toolkit.cluster.crawls import CrawlReport, list_crawls, report
+from toolkit.cluster.crawls import CrawlReport, report
 from toolkit.cluster.everywhere import find_everywhere, list_everywhere
 from toolkit.cluster.jobs import JobList
 from toolkit.cluster.node_life import NodeRow, list_nodes, show_node
@@ -102,7 +102,7 @@ class Desk:
     def crawls(self) -> list[CrawlView]:
         """Return every crawl that is known, sorted by id; none where there is no Redis."""
         shared = self.store.shared
-        return [] if shared is None else list_crawls(shared.crawls)
+        return [] if shared is None else list(shared.crawls.views())
 
     def crawl(self, crawl: str) -> CrawlReport:
         """Return one crawl and the jobs of its workers, or raise `NotFoundError`."""

@@ -117,7 +117,7 @@ def drain(
         on_look(records)
         is_late = time.monotonic() >= deadline
         if is_late or all(is_empty(record, since=since) for record in records):
-            return [_drained(record, was_waited_for=wait_s > 0) for record in records]
+            return [_drained(record, since=since if wait_s > 0 else None) for record in records]
         time.sleep(POLL_S)
 
 
@@ -156,12 +156,14 @@ def is_empty(record: NodeRecord, *, since: datetime) -> bool:
     return _is_lost(record) or (record.beat_at > since and record.report.running == 0)
 
 
-def _drained(record: NodeRecord, *, was_waited_for: bool) -> Drained:
+def _drained(record: NodeRecord, *, since: datetime | None) -> Drained:
+    """Say what came of a drain; one that was waited for has its begin, and must be proven to have come to an end."""
     running = 0 if _is_lost(record) else record.report.running
-    if not running or not was_waited_for:
+    if since is None or is_empty(record, since=since):
         return Drained(record.name, running)
+    what = f"still runs {running} job(s)" if running else "has not told yet that it runs nothing"
     hint = f"crawlctl jobs list --state running --on {record.name}"
-    return Drained(record.name, running, NodesFailedError(f"{record.name} still runs {running} job(s)", hint=hint))
+    return Drained(record.name, running, NodesFailedError(f"{record.name} {what}", hint=hint))
 
 
 def _is_lost(record: NodeRecord) -> bool:

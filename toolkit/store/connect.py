@@ -17,6 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,12 @@ class RedisDoor:
             for command in commands:
                 pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
             return list(pipeline.execute())
+
+    def ask_groups_for_bytes(self, groups: Sequence[Sequence[Sequence[Argument]]]) -> list[list[Any]]:
+        """Send groups of commands as one `ask_together_for_bytes`, and return for each group its answers."""
+        commands = [command for group in groups for command in group]
+        answers = iter(self.ask_together_for_bytes(*commands) if commands else ())
+        return [list(islice(answers, len(group))) for group in groups]
 
     def wait_for_bytes(self, key: str, *, most: int, timeout_s: float) -> list[bytes]:
         """Take up to `most` entries off the head of a list, waiting for a first one (BLMPOP); none when none came.

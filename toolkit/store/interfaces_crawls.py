@@ -94,6 +94,12 @@ class Crawls(Protocol):
     def view(self, crawl: CrawlId) -> CrawlView | None:
         """Return all that is known of one crawl at this moment; `None` when no worker ever joined it."""
 
+    def views(self) -> Sequence[CrawlView]:
+        """Return what `view` does of every crawl, sorted by id, in a few round trips however many there are.
+
+        The more there are, the fewer entries of each are looked at for its domains and its oldest entry.
+        """
+
     def seed(self, crawl: CrawlId, seeds: Iterable[bytes]) -> int:
         """Push seeds to the crawl's key of seeds, of its type (a list unless a worker said otherwise).
 

@@ -34,23 +34,18 @@ class RedisCrawlSizes:
         return tuple(found)
 
     def _some(self, plans: Sequence[CrawlPlan]) -> list[CrawlSizes]:
-        first = self._door.ask_together_for_bytes(("TIME",), *(each for plan in plans for each in _first(plan)))
-        now_ms = int(first[0][0]) * 1000 + int(first[0][1]) // 1000
-        told = _dealt(first[1:], [_FIRST] * len(plans))
+        (time,), *told = self._door.ask_groups_for_bytes([[("TIME",)], *(_first(plan) for plan in plans)])
+        now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
         workers = [[(name.decode(), float(until_ms)) for name, until_ms in pairs(each[1])] for each in told]
         asked = [
             _second(plan, each, [name for name, _ in of_plan])
             for plan, each, of_plan in zip(plans, told, workers, strict=True)
         ]
-        second = self._door.ask_together_for_bytes(*(command for each in asked for command in each))
-        counts = _dealt(second, [len(each) for each in asked])
+        counts = self._door.ask_groups_for_bytes(asked)
         return [
             _sizes(plan, each, [int(number) for number in numbers], sum(until_ms > now_ms for _, until_ms in of_plan))
             for plan, each, numbers, of_plan in zip(plans, told, counts, workers, strict=True)
         ]
-
-
-_FIRST = 8
 
 
 def _first(plan: CrawlPlan) -> list[Sequence[Argument]]:
@@ -97,12 +92,3 @@ def _sizes(plan: CrawlPlan, told: Sequence[Any], numbers: Sequence[int], workers
         commits=commits,
         is_paused=read_controls(controls).is_paused,
     )
-
-
-def _dealt(answers: Sequence[Any], sizes: Sequence[int]) -> list[Sequence[Any]]:
-    """Give each his share of the answers, in order."""
-    dealt, at = [], 0
-    for size in sizes:
-        dealt.append(answers[at : at + size])
-        at += size
-    return dealt

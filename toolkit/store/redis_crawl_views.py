@@ -1,9 +1,10 @@
-"""Reads one crawl out of Redis as operators see it; nothing is changed."""
+"""Reads crawls out of Redis as operators see them; nothing is changed."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,8 +27,12 @@ from toolkit.store.connect import Argument, RedisDoor
 from toolkit.store.crawl_keys import FrontierKeys
 from toolkit.store.wire_crawls import bloom_loss, host_of, pairs, read_controls, read_limit, read_member, read_standing
 
-SAMPLE = 500
-"""How many pending entries of each end of the queue are looked at for the oldest and for the domains."""
+SAMPLE, LEAST_SAMPLE, SAMPLED_WHOLE = 500, 10, 20
+"""How many pending entries of each end of the queue are looked at for the oldest and for the domains.
+
+Beyond so many crawls the entries that are looked at for one are shared among all, down to a least number.
+"""
+CRAWLS_A_STEP = 50
 
 _DOMAINS = 100
 _RATE_S = 60
@@ -51,75 +56,22 @@ class RedisCrawlViews:
     def __init__(self, door: RedisDoor) -> None:
         self._door = door
 
-    def view(self, plan: CrawlPlan) -> CrawlView:
-        """Return all that is known of one crawl; three round trips."""
-        keys = FrontierKeys(plan.keys)
-        first = self._door.ask_together_for_bytes(
-            ("TIME",),
-            ("HGETALL", keys.state),
-            ("ZRANGE", keys.workers, 0, -1, "WITHSCORES"),
-            ("HGETALL", keys.standings),
-            ("TYPE", keys.requests),
-            ("ZCARD", keys.suspects),
-            ("HLEN", keys.dead),
-            ("HLEN", keys.blocked),
-            ("GET", keys.controls),
-            ("HGETALL", keys.limits),
-            ("HGETALL", keys.rate),
-            ("ZRANGE", keys.due, 0, _DOMAINS - 1),
-            ("TYPE", keys.seeds),
-            ("TYPE", keys.items),
-        )
-        time, state, leases, standings, kind, suspects, dead, blocked, controls, limits, rate, due, *types = first
-        live = [(WorkerName(name.decode()), float(score)) for name, score in pairs(leases)]
-        is_ours = bool(state) and kind in {b"zset", b"none"}
-        second = self._door.ask_together_for_bytes(
-            ("ZCARD", keys.requests) if is_ours else ("EXISTS", keys.requests),
-            (_COUNT[plan.seeds], keys.seeds) if types[0].decode() == plan.seeds else ("ECHO", "0"),
-            ("XLEN" if plan.items is ItemsKind.STREAM else "LLEN", keys.items)
-            if types[1].decode() == plan.items and plan.items is not ItemsKind.NONE
-            else ("ECHO", "0"),
-            *(("HLEN", keys.hands(name)) for name, _ in live),
-            *(("ZCARD", keys.domain(domain.decode())) for domain in due),
-        )
-        queued, seeds, items, *rest = (int(each) for each in second)
-        known = {name.decode(): value.decode("utf-8", "replace") for name, value in state_pairs(state)}
-        by_name = {name.decode(): read_standing(text.decode()) for name, text in state_pairs(standings)}
+    def views(self, plans: Sequence[CrawlPlan]) -> list[CrawlView]:
+        """Return all that is known of crawls, in three round trips for every fifty; of many, less is looked into."""
+        sample = max(LEAST_SAMPLE, SAMPLE * SAMPLED_WHOLE // max(SAMPLED_WHOLE, len(plans)))
+        steps = (plans[at : at + CRAWLS_A_STEP] for at in range(0, len(plans), CRAWLS_A_STEP))
+        return [view for step in steps for view in self._some(step, sample)]
+
+    def _some(self, plans: Sequence[CrawlPlan], sample: int) -> list[CrawlView]:
+        (time,), *first = self._door.ask_groups_for_bytes([[("TIME",)], *(_first(plan) for plan in plans)])
+        readings = [_Reading(plan, *answers) for plan, answers in zip(plans, first, strict=True)]
+        counts = self._door.ask_groups_for_bytes([reading.counts_to_ask() for reading in readings])
+        ends = self._door.ask_groups_for_bytes([reading.ends_to_ask(sample) for reading in readings])
         now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
-        in_hands = rest[: len(live)]
-        parked = _whole(known, "parked")
-        sample = list(self._sample(keys)) if is_ours else []
-        domains = Counter(host_of(entry.body) for entry in sample)
-        domains.update({domain.decode(): number for domain, number in zip(due, rest[len(live) :], strict=True)})
-        pages, delivered = _rates(rate, now_ms, _whole(known, "created_ms"))
-        return CrawlView(
-            plan=plan,
-            now=moment(now_ms),
-            created_at=moment(_whole(known, "created_ms")) if known.get("created_ms") else None,
-            pending=queued + parked + suspects,
-            in_flight=sum(in_hands),
-            suspects=suspects,
-            dead=dead,
-            blocked=blocked,
-            seeds=seeds,
-            seen=_whole(known, "seen_count"),
-            expected_loss=_loss(known, plan),
-            items_waiting=items,
-            pages=_whole(known, "pages"),
-            items=_whole(known, "items"),
-            duplicates=_whole(known, "duplicates"),
-            pages_per_minute=pages,
-            items_per_minute=delivered,
-            oldest_at=min((came_at(entry) for entry in sample), default=None),
-            workers=_workers(live, in_hands, by_name, known, now_ms),
-            controls=read_controls(controls),
-            limits=tuple(read_limit(d.decode(), text.decode()) for d, text in sorted(state_pairs(limits))),
-            domains=dict(domains.most_common(_DOMAINS)),
-            is_over=known.get("start") == "!"
-            and not (queued or parked or suspects or seeds or sum(in_hands))
-            and not any("M" in by_name[name][4] for name, _ in live if name in by_name),
-            needs_migration=_foreign(known, kind.decode(), plan, sample),
-        )
+        return [
+            reading.view(now_ms, [int(each) for each in count], _members(end))
+            for reading, count, end in zip(readings, counts, ends, strict=True)
+        ]
 
     def shelf(self, plan: CrawlPlan, shelf: Shelf, *, step: int) -> Iterator[EntryView]:
         """Return the entries of a shelf, those that are next first."""
@@ -164,14 +116,6 @@ class RedisCrawlViews:
             if len(found) < SAMPLE:
                 return
 
-    def _sample(self, keys: FrontierKeys) -> Iterator[Leased]:
-        ends = self._door.ask_together_for_bytes(
-            ("ZRANGE", keys.requests, 0, SAMPLE - 1, "WITHSCORES"),
-            ("ZRANGE", keys.requests, -SAMPLE, -1, "WITHSCORES"),
-        )
-        found = {member: score for end in ends for member, score in pairs(end)}
-        return (read_member(member, score) for member, score in found.items())
-
     def _line(self, key: str, order: QueueOrder, step: int, *, shelf: Shelf = Shelf.PENDING) -> Iterator[EntryView]:
         """Return the entries of a sorted set, in the order of taking."""
         reading, at = "ZREVRANGE" if order is QueueOrder.LIFO else "ZRANGE", 0
@@ -198,6 +142,112 @@ class RedisCrawlViews:
                 return
 
 
+def _first(plan: CrawlPlan) -> list[Sequence[Argument]]:
+    """Ask for the fields of `_Reading`, in their order."""
+    keys = FrontierKeys(plan.keys)
+    return [
+        ("HGETALL", keys.state),
+        ("ZRANGE", keys.workers, 0, -1, "WITHSCORES"),
+        ("HGETALL", keys.standings),
+        ("TYPE", keys.requests),
+        ("ZCARD", keys.suspects),
+        ("HLEN", keys.dead),
+        ("HLEN", keys.blocked),
+        ("GET", keys.controls),
+        ("HGETALL", keys.limits),
+        ("HGETALL", keys.rate),
+        ("ZRANGE", keys.due, 0, _DOMAINS - 1),
+        ("TYPE", keys.seeds),
+        ("TYPE", keys.items),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What Redis has told of one crawl so far, as it came, and what is to be asked next."""
+
+    plan: CrawlPlan
+    state: Any
+    leases: Any
+    standings: Any
+    kind: bytes
+    suspects: int
+    dead: int
+    blocked: int
+    controls: bytes | None
+    limits: Any
+    rate: Any
+    due: Sequence[bytes]
+    seeds_kind: bytes
+    items_kind: bytes
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the frontier works on what is there."""
+        return bool(self.state) and self.kind in {b"zset", b"none"}
+
+    def counts_to_ask(self) -> list[Sequence[Argument]]:
+        """Ask for what can only be counted by its type: under scrapy-redis' names others may lay what they like."""
+        plan, keys = self.plan, FrontierKeys(self.plan.keys)
+        has_items = self.items_kind.decode() == plan.items and plan.items is not ItemsKind.NONE
+        return [
+            ("ZCARD", keys.requests) if self.is_ours else ("EXISTS", keys.requests),
+            (_COUNT[plan.seeds], keys.seeds) if self.seeds_kind.decode() == plan.seeds else ("ECHO", "0"),
+            ("XLEN" if plan.items is ItemsKind.STREAM else "LLEN", keys.items) if has_items else ("ECHO", "0"),
+            *(("HLEN", keys.hands(name)) for name, _ in self._live()),
+            *(("ZCARD", keys.domain(domain.decode())) for domain in self.due),
+        ]
+
+    def ends_to_ask(self, sample: int) -> list[Sequence[Argument]]:
+        """Ask for some entries of both ends of the queue."""
+        key = FrontierKeys(self.plan.keys).requests
+        ends = (("ZRANGE", key, 0, sample - 1, "WITHSCORES"), ("ZRANGE", key, -sample, -1, "WITHSCORES"))
+        return list(ends) if self.is_ours else []
+
+    def view(self, now_ms: int, counts: Sequence[int], sample: Sequence[Leased]) -> CrawlView:
+        """Put together what was told. Pure."""
+        plan, live = self.plan, self._live()
+        queued, seeds, items, *rest = counts
+        known = {name.decode(): value.decode("utf-8", "replace") for name, value in state_pairs(self.state)}
+        by_name = {name.decode(): read_standing(text.decode()) for name, text in state_pairs(self.standings)}
+        in_hands = rest[: len(live)]
+        parked = _whole(known, "parked")
+        domains = Counter(host_of(entry.body) for entry in sample)
+        domains.update({domain.decode(): number for domain, number in zip(self.due, rest[len(live) :], strict=True)})
+        pages, delivered = _rates(self.rate, now_ms, _whole(known, "created_ms"))
+        return CrawlView(
+            plan=plan,
+            now=moment(now_ms),
+            created_at=moment(_whole(known, "created_ms")) if known.get("created_ms") else None,
+            pending=queued + parked + self.suspects,
+            in_flight=sum(in_hands),
+            suspects=self.suspects,
+            dead=self.dead,
+            blocked=self.blocked,
+            seeds=seeds,
+            seen=_whole(known, "seen_count"),
+            expected_loss=_loss(known, plan),
+            items_waiting=items,
+            pages=_whole(known, "pages"),
+            items=_whole(known, "items"),
+            duplicates=_whole(known, "duplicates"),
+            pages_per_minute=pages,
+            items_per_minute=delivered,
+            oldest_at=min((came_at(entry) for entry in sample), default=None),
+            workers=_workers(live, in_hands, by_name, known, now_ms),
+            controls=read_controls(self.controls),
+            limits=tuple(read_limit(d.decode(), text.decode()) for d, text in sorted(state_pairs(self.limits))),
+            domains=dict(domains.most_common(_DOMAINS)),
+            is_over=known.get("start") == "!"
+            and not (queued or parked or self.suspects or seeds or sum(in_hands))
+            and not any("M" in by_name[name][4] for name, _ in live if name in by_name),
+            needs_migration=_foreign(known, self.kind.decode(), plan, sample),
+        )
+
+    def _live(self) -> list[tuple[WorkerName, float]]:
+        return [(WorkerName(name.decode()), float(score)) for name, score in pairs(self.leases)]
+
+
 def state_pairs(found: Any) -> list[tuple[bytes, bytes]]:
     """Return a hash's fields, whether the library made a mapping of the answer or left it flat."""
     return list(found.items()) if isinstance(found, Mapping) else pairs(found)
@@ -211,6 +261,12 @@ def moment(at_ms: float) -> datetime:
 def came_at(leased: Leased) -> datetime:
     """Return when an entry came: its id is a time in microseconds."""
     return moment(int.from_bytes(leased.entry, "big") / 1000)
+
+
+def _members(ends: Sequence[Any]) -> list[Leased]:
+    """Return the entries of both ends of a queue, each once."""
+    found = {member: score for end in ends for member, score in pairs(end)}
+    return [read_member(member, score) for member, score in found.items()]
 
 
 def _held(held: bytes, shelf: Shelf, worker: WorkerName | None = None) -> EntryView:

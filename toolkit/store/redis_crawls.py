@@ -80,9 +80,13 @@ class RedisCrawls:
         )
 
     def view(self, crawl: CrawlId) -> CrawlView | None:
-        """See `Crawls.view`."""
+        """See `Crawls.view`. Four round trips."""
         plan = self.plan(crawl)
-        return None if plan is None else self._views.view(plan)
+        return None if plan is None else self._views.views([plan])[0]
+
+    def views(self) -> Sequence[CrawlView]:
+        """See `Crawls.views`."""
+        return self._views.views(self.all())
 
     def peek(self, crawl: CrawlId, shelf: Shelf, *, limit: int) -> Sequence[EntryView]:
         """See `Crawls.peek`."""
