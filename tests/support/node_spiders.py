@@ -26,13 +26,16 @@ import scrapy
 
 
 class Quick(scrapy.Spider):
-    '''Makes the file `begun` if that is given, sleeps `sleep_s`, fetches one page, yields one item.'''
+    '''Makes the file `begun` and waits for the file `until` if they are given, sleeps `sleep_s`, fetches one page,
+    yields one item.'''
 
     name = "quick"
 
     async def start(self):
         if hasattr(self, "begun"):
             open(self.begun, "w").close()
+        while hasattr(self, "until") and not os.path.exists(self.until):
+            await asyncio.sleep(0.1)
         await asyncio.sleep(float(getattr(self, "sleep_s", 0)))
         yield scrapy.Request("data:,hello")
 

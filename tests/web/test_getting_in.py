@@ -14,7 +14,7 @@ from support.web_server import PASSWORD, USERS, Clock, WebServer, form_token, we
 from toolkit.model.accounts import Role
 from toolkit.store.interfaces import Store
 from toolkit.web.guarding import MAX_BODY_BYTES
-from toolkit.web.limits import PAIR
+from toolkit.web.limits import PAIR, SignInLimits
 from toolkit.web.sessions import IDLE_S
 
 EVIL = {"Origin": "https://evil.example"}
@@ -33,7 +33,7 @@ def is_in(client: httpx.Client) -> bool:
 
 def raw(web: WebServer, request: bytes) -> bytes:
     """Send bytes as they are, and return what is answered until the server ends the connection."""
-    with socket.create_connection(("127.0.0.1", web.served.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", web.served.port), timeout=60) as connection:
         connection.sendall(request)
         answer = b""
         while part := connection.recv(65536):
@@ -98,7 +98,8 @@ def test_another_site_s_name_gets_nothing(web: WebServer) -> None:
 
 
 def test_an_unknown_user_and_a_wrong_password_look_alike(tmp_path: Path, local_store: Store) -> None:
-    with web_server(tmp_path, lambda: local_store, has_pages=False) as web:
+    limits = SignInLimits(clock=Clock())
+    with web_server(tmp_path, lambda: local_store, limits=limits, has_pages=False) as web:
         client = web.client()
         answers = []
         for name in ("ada", "nobody"):
@@ -112,7 +113,8 @@ def test_an_unknown_user_and_a_wrong_password_look_alike(tmp_path: Path, local_s
 
 
 def test_guessing_has_to_wait_and_the_user_has_not(tmp_path: Path, local_store: Store) -> None:
-    with web_server(tmp_path, lambda: local_store, has_pages=False) as web:
+    limits = SignInLimits(clock=Clock())
+    with web_server(tmp_path, lambda: local_store, limits=limits, has_pages=False) as web:
         at_home = web.signed_in("ada")
         at_home.post("/sign-out", data={"form_token": form_token(at_home)})
         guesser, last = web.client(), httpx.codes.OK

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 from support.browser import PHONE, Tab, chromium, flaws_of
-from support.node_spiders import a_node_job
+from support.node_spiders import a_node_job, ended
 from support.plugin_node import PluginNode
 from support.redis_server import RedisServer
 from support.spider_cluster import spider_nodes, store_of
 from support.web_server import PASSWORD, WebServer, web_server
 
+from toolkit.cluster import queued
 from toolkit.cluster.node_life import drain, resume
-from toolkit.model.names import NodeName
+from toolkit.model.names import JobId, NodeName
 from toolkit.store.interfaces import Store
 
 NODE = NodeName("node-1")
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.timeout(180)
 
 @pytest.fixture(scope="module")
 def nodes(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[PluginNode]]:
-    with spider_nodes(1, redis_server, tmp_path_factory.mktemp("nodes")) as started:
+    with spider_nodes(1, redis_server, tmp_path_factory.mktemp("nodes"), lease_s=6.0) as started:
         yield started
 
 
@@ -54,7 +56,8 @@ def tab(web: WebServer) -> Iterator[Tab]:
 
 def test_a_job_is_followed_from_its_queue_to_its_end(tab: Tab, store: Store, tmp_path: Path) -> None:
     assert store.shared is not None
-    job = a_node_job("f0110eed", args={"sleep_s": "2.5", "begun": str(tmp_path / "begun")})
+    until = tmp_path / "until"
+    job = a_node_job("f0110eed", args={"until": str(until)})
     page = tab.open("/nodes")
     store.shared.queue.add([job])
     page.goto(f"{tab.url}/jobs/f0110")
@@ -62,6 +65,7 @@ def test_a_job_is_followed_from_its_queue_to_its_end(tab: Tab, store: Store, tmp
     expect(state).to_contain_text("running")
     # What the spider writes comes without a reload, whole lines in their order, each once.
     expect(page.locator("#log")).to_contain_text("Spider opened")
+    until.touch()
     expect(state).to_contain_text("finished")
     expect(page.locator("#log")).to_contain_text("Spider closed (finished)")
     lines = page.locator("#log").inner_text().splitlines()
@@ -77,8 +81,9 @@ def test_the_log_and_the_course_of_a_job_come_to_a_page_that_was_open_before_it_
     tab: Tab, store: Store, tmp_path: Path
 ) -> None:
     assert store.shared is not None
+    until = tmp_path / "until"
     drain(store, [NODE], who="olga")
-    store.shared.queue.add([a_node_job("ea51ab1e", args={"sleep_s": "15", "begun": str(tmp_path / "begun")})])
+    store.shared.queue.add([a_node_job("ea51ab1e", args={"until": str(until)})])
     page = tab.open("/jobs/ea51ab1e")
     expect(page.locator("#no-log")).to_contain_text("no node has run it yet")
     expect(page.locator("#log")).to_be_hidden()
@@ -87,21 +92,38 @@ def test_the_log_and_the_course_of_a_job_come_to_a_page_that_was_open_before_it_
     expect(page.locator("#log")).to_contain_text("Spider opened", timeout=30_000)
     expect(page.locator("#no-log")).to_be_hidden()
     expect(page.locator("#course canvas").first).to_be_visible(timeout=60_000)
+    until.touch()
     expect(page.locator("#log")).to_contain_text("Spider closed (finished)", timeout=30_000)
     assert page.locator("#log").inner_text().count("Spider opened") == 1
     assert flaws_of(page) == []
 
 
-def test_a_job_is_paused_resumed_and_cancelled_and_run_again(tab: Tab, store: Store) -> None:
+def test_a_job_that_somebody_puts_back_goes_on_in_a_page_that_was_opened_after_its_end(tab: Tab, store: Store) -> None:
     assert store.shared is not None
+    store.shared.queue.add([a_node_job("dead1ab1e", "dies")])
+    ended(store, "dead1ab1e")
+    page = tab.open("/jobs/dead1ab1e")
+    expect(page.locator("#state .state").first).to_contain_text("failed")
+    expect(page.locator("#log")).to_contain_text("Spider opened")
+    store.shared.queue.retry([JobId("dead1ab1e")])
+    expect(page.locator("#log")).to_have_text(re.compile(r"(Spider opened.*){2}", re.DOTALL), timeout=60_000)
+    expect(page.locator("#no-log")).to_be_hidden()
+
+
+def test_a_job_is_paused_resumed_and_cancelled_and_run_again(
+    tab: Tab, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert store.shared is not None
+    monkeypatch.setattr(queued, "HEARD_WITHIN_S", 60.0)
     store.shared.queue.add([a_node_job("ca11ab1e", args={"sleep_s": "60"})])
     page = tab.open("/jobs/ca11ab1e")
     state = page.locator("#state .state").first
     expect(state).to_contain_text("running")
     page.get_by_role("button", name="Pause").click()
-    expect(page.get_by_role("status").first).to_contain_text("is paused")
+    expect(page.get_by_role("status").first).to_contain_text("is paused", timeout=60_000)
     expect(state).to_contain_text("paused")
     page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("status").first).to_contain_text("goes on", timeout=60_000)
     expect(state).to_contain_text("running")
     page.get_by_text("Tune…").click()
     page.get_by_label("Concurrent requests").fill("3")

@@ -19,6 +19,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
 from toolkit.model.errors import CrawlctlError
+from toolkit.model.jobs import Job
 from toolkit.web.feed import Feed, Listener, Tick
 from toolkit.web.log_view import LogView, read_after
 from toolkit.web.lookout import Lookout, lookout_of
@@ -78,13 +79,14 @@ class _Course:
     place: str
     mark: str = "i"
     is_log_over: bool = False
+    ended: Job | None = None
     note: str | None = None
 
     async def events(self) -> AsyncIterator[str]:
         """Yield what the browser is told; the log is read beside the ticks, since its node may be slow."""
         listener = Listener(self.visitor.name)
         self.feed.join(listener)
-        reading: asyncio.Task[str | None] | None = None
+        reading: asyncio.Task[LogView | None] | None = None
         try:
             yield f"retry: {RETRY_MS}\n\n" + self._tick(await run_in_threadpool(self._missed))
             asked_at_s = time.monotonic()
@@ -104,7 +106,7 @@ class _Course:
                 if (tick := await listener.next(within_s=BEAT_S)) is not None:
                     yield self._tick(tick)
                 if reading is not None and reading.done():
-                    if (told := reading.result()) is not None:
+                    if (told := self._told(reading.result())) is not None:
                         yield told
                     reading = None
         finally:
@@ -127,27 +129,38 @@ class _Course:
 
     def _tick(self, tick: Tick) -> str:
         self.event = tick.id or self.event
+        # A job that has ended may have been put back: that is looked for each time.
+        self.is_log_over = False
         return self._sent("tick", tick.as_json())
 
-    def _log(self) -> str | None:
-        """Read on in the log; what keeps it from being read is told once."""
+    def _log(self) -> LogView | None:
+        """Read on in the log; a view that says why, where it cannot be read."""
         try:
-            part = self._read_log()
+            job = self.lookout.glances.get(("job", self.job), lambda: self.lookout.desk.job(self.job))
+            if job == self.ended:
+                return LogView(cursor=self.place, is_over=True)
+            part = self._read_log(job)
         except CrawlctlError as error:
-            if error.message == self.note:
-                return None
-            self.note = error.message
-            return self._sent("note", json.dumps(self.note))
-        self.place, self.is_log_over, self.note = part.cursor, part.is_over and not part.lines, None
-        if not part.lines:
-            return None
-        self.mark = part.lines[-1][0]
-        return self._sent("log", json.dumps(part.lines))
+            return LogView(cursor=self.place, note=error.message)
+        self.ended = job if part.is_over and not part.lines else None
+        return part
 
-    def _read_log(self) -> LogView:
-        glances = self.lookout.glances
-        job = glances.get(("job", self.job), lambda: self.lookout.desk.job(self.job))
-        return glances.get(
+    def _told(self, part: LogView | None) -> str | None:
+        """Return what the browser is told of a part; what keeps the log from being read, and that it is over, once.
+
+        Only now the part counts as told: an id that was sent before must not lead behind it.
+        """
+        if part is None:
+            return None
+        self.place, self.is_log_over = part.cursor, part.is_over and not part.lines
+        before, self.note = self.note, part.note or ""
+        if part.lines:
+            self.mark = part.lines[-1][0]
+            return self._sent("log", json.dumps(part.lines))
+        return None if self.note == before else self._sent("note", json.dumps(self.note))
+
+    def _read_log(self, job: Job) -> LogView:
+        return self.lookout.glances.get(
             ("log", job.id, self.place, self.mark),
             lambda: read_after(self.lookout.logs, job, self.place, mark=self.mark),
             fresh_s=_SHARED_S,

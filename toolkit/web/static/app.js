@@ -15,7 +15,7 @@ function connect() {
   source = new EventSource(log ? `${path}?job=${encodeURIComponent(log.dataset.job)}&at=${encodeURIComponent(log.dataset.cursor)}` : path);
   source.addEventListener("tick", (event) => ticked(JSON.parse(event.data)));
   source.addEventListener("log", (event) => { remember(event); written(JSON.parse(event.data)); });
-  source.addEventListener("note", (event) => { const note = $("#no-log"); note.textContent = JSON.parse(event.data); note.hidden = false; });
+  source.addEventListener("note", (event) => { const note = $("#no-log"); note.textContent = JSON.parse(event.data); note.hidden = !note.textContent; });
   source.addEventListener("bye", () => location.reload());
   source.onopen = () => clearTimeout(silence);
   source.onerror = () => {
@@ -55,6 +55,7 @@ async function refresh() {
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (answer.redirected && new URL(answer.url).pathname !== location.pathname) location.reload();
+    else if (answer.status === 404) location.reload();
     else if (answer.ok) swap(new DOMParser().parseFromString(await answer.text(), "text/html"));
   } catch { /* the stream says when the server is away */ } finally {
     isFetching = false;
@@ -70,7 +71,9 @@ function swap(fresh) {
     if (part.innerHTML.trim() === other.innerHTML.trim()) continue;
     const focused = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     const offsets = all(".scroll", part).map((box) => box.scrollLeft);
+    const folds = all("details:not(.ask)", part).map((fold) => fold.open);
     part.replaceChildren(...other.childNodes);
+    all("details:not(.ask)", part).forEach((fold, at) => { fold.open = folds[at] ?? false; });
     all("input[type=checkbox]", part).forEach((box) => { box.checked = picked.has(box.value); });
     all(".scroll", part).forEach((box, at) => { box.scrollLeft = offsets[at] ?? 0; });
     if (focused) all("a", part).find((link) => link.getAttribute("href") === focused)?.focus();
@@ -87,8 +90,8 @@ function swap(fresh) {
   replot ? replot(hasArrived) : plotted();
 }
 
-// Somebody types there, or is being asked: it waits.
-const isBusy = (part) => $("details[open]", part) || (part.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox]), select, textarea"));
+// Somebody presses or types there, or is being asked: it waits.
+const isBusy = (part) => part.matches(":active") || $("details.ask[open]", part) || (part.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox]), select, textarea"));
 
 function toast(news) {
   const box = document.createElement(news.link ? "a" : "div");
