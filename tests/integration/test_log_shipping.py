@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,9 +30,10 @@ from toolkit.node.claims import Claim
 from toolkit.node.log_places import FolderPlace, LogPlace
 from toolkit.node.shipping import Shipping
 from toolkit.node.shipping_settings import ShippingSettings
+from toolkit.node.tailing import Tail
 from toolkit.store.interfaces_logs import LogTerms
 
-SOON_S = 20.0
+SOON_S = 60.0
 NODE = NodeName("node-1")
 TERMS = LogTerms(keep_s=600, max_total_bytes=50_000_000)
 
@@ -120,6 +122,12 @@ def workplace(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             service.stopService()
 
 
+def grow(log: Path, text: bytes) -> None:
+    """Let a log go on to this text, as a spider does: it is never empty in between."""
+    with log.open("ab") as file:
+        file.write(text[log.stat().st_size :])
+
+
 def lines(count: int, word: str = "line") -> bytes:
     return b"".join(f"2026-11-21 07:00:00 [shop] INFO: {word} {number}\n".encode() for number in range(count))
 
@@ -127,7 +135,7 @@ def lines(count: int, word: str = "line") -> bytes:
 def test_a_log_is_shipped_while_its_job_runs_and_is_whole_when_it_has_ended(workplace: Workplace) -> None:
     log = workplace.begin(workplace.start(), "job-1", lines(10))
     workplace.wait_shipped("job-1", len(lines(10)))
-    log.write_bytes(lines(20_000))
+    grow(log, lines(20_000))
     workplace.wait_shipped("job-1", len(lines(20_000)))
     workplace.running.clear()
     workplace.wait_shipped("job-1", len(lines(20_000)), is_complete=True)
@@ -211,6 +219,27 @@ def test_what_is_no_log_is_neither_read_nor_waited_for(workplace: Workplace) -> 
         assert not any(log.parts for log in workplace.desk.shared.logs.of_job(JobId(job_id)))
 
 
+def test_a_log_that_is_shipped_before_it_was_held_is_not_held_afterwards(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = Tail.hold
+
+    def hold_late(tail: Tail) -> None:
+        time.sleep(0.3)
+        hold(tail)
+
+    monkeypatch.setattr(Tail, "hold", hold_late)
+    service = workplace.start()
+    workplace.begin(service, "job-1", lines(3))
+    workplace.running.clear()
+    workplace.wait_shipped("job-1", len(lines(3)), is_complete=True)
+    # One after the other is held: with the second one, the first one's turn is over.
+    workplace.begin(service, "job-2", lines(3))
+    wait_until(lambda: "job-2.log" in workplace.left(), deadline_s=SOON_S, what="the second log to be held")
+    workplace.running.clear()
+    workplace.wait_done()
+
+
 def test_a_part_that_a_crash_left_beside_the_others_is_taken_away(workplace: Workplace) -> None:
     root = workplace.folder / "share"
     workplace.address = LogAddress(str(root))
@@ -252,7 +281,7 @@ def test_logs_go_to_a_bucket_and_are_read_from_there_by_a_stand_in_for_s3(
         service = workplace.start()
         log = workplace.begin(service, "job-1", lines(10))
         workplace.wait_shipped("job-1", len(lines(10)))
-        log.write_bytes(lines(20_000))
+        grow(log, lines(20_000))
         workplace.wait_shipped("job-1", len(lines(20_000)))
         workplace.running.clear()
         workplace.wait_done()
@@ -279,7 +308,7 @@ def test_a_reader_follows_a_shipped_log_by_its_cursor(workplace: Workplace) -> N
     end = logs.part(job)
     assert (end.content, end.is_over, end.has_moved) == (lines(3), False, False)
     assert end.source.startswith("Redis, shipped by node-1, up to ")
-    log.write_bytes(lines(4))
+    grow(log, lines(4))
     workplace.wait_shipped("job-1", len(lines(4)))
     piece = logs.part(job, after=LogCursor.parse(str(end.cursor)))
     assert piece.content == lines(4)[len(lines(3)) :]

@@ -116,7 +116,10 @@ class Shipping(Service):
         """Give each log its second name as soon as it is there, whatever the other thread waits for."""
         while not self._is_over.wait(LOOK_S):
             for tail in self._all():
-                tail.hold()
+                with self._lock:
+                    # Shipped and let go meanwhile: a second name that it got now would stay on the disk for good.
+                    if self._tails.get(tail.name.job_id) is tail:
+                        tail.hold()
 
     def _tell_away(self, error: Exception) -> None:
         if not self._was_away:
