@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +17,7 @@ from toolkit.model.errors import UsageError
 from toolkit.model.jobs import DEFAULT_ATTEMPTS, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from toolkit.cluster.membership import Route
@@ -209,12 +210,13 @@ def _queue(session: Session, wanted: Wanted, way: Route, *, wait: bool) -> None:
     orders = _orders(session, wanted)
     _audit(session, orders)
     jobs = enqueue(store, orders, on=way.on, is_unique=wanted.is_unique, now=store.now(), who=operator())
-    session.audit(detail=_ids(jobs))
-    _say_what_is_special(session, wanted, way)
-    if wait:
-        _wait(session, session.nodes(), jobs)
-        return
-    session.printer.show(scheduled_view([Placed(job) for job in jobs]))
+    with _telling_that_they_go_on(session, jobs):
+        session.audit(detail=_ids(jobs))
+        _say_what_is_special(session, wanted, way)
+        if wait:
+            _wait(session, session.nodes(), jobs)
+            return
+        session.printer.show(scheduled_view([Placed(job) for job in jobs]))
 
 
 def _orders(session: Session, wanted: Wanted) -> list[Order]:
@@ -271,13 +273,13 @@ def _send(session: Session, wanted: Wanted, picked: Nodes, *, wait: bool) -> Non
     )
     _audit(session, [order])
     placed = start(choice.nodes, session.store.jobs, order, now=session.store.now())
-    session.audit(
-        detail=_ids([each.job for each in placed]), nodes=sorted({each.job.node for each in placed if each.job.node})
-    )
-    if wait:
-        _wait(session, choice.nodes, [each.job for each in placed])
-        return
-    session.printer.show(scheduled_view(placed))
+    jobs = [each.job for each in placed]
+    with _telling_that_they_go_on(session, jobs):
+        session.audit(detail=_ids(jobs), nodes=sorted({job.node for job in jobs if job.node}))
+        if wait:
+            _wait(session, choice.nodes, jobs)
+            return
+        session.printer.show(scheduled_view(placed))
     _end_by_placement(session, placed)
 
 
@@ -325,27 +327,35 @@ def _pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
     return pairs
 
 
+@contextmanager
+def _telling_that_they_go_on(session: Session, jobs: Sequence[Job]) -> Iterator[None]:
+    """Say what becomes of jobs that were handed on, when Ctrl-C or a store that stays away ends what follows."""
+    from toolkit.model.errors import StoreUnreachableError
+
+    try:
+        yield
+    except (KeyboardInterrupt, StoreUnreachableError):
+        some = ", ".join(job.id for job in jobs[:MAX_LIVE])
+        session.printer.say(f"the jobs go on; crawlctl cancel ID stops one: {some}")
+        raise
+
+
 def _wait(session: Session, nodes: Nodes, jobs: Sequence[Job]) -> None:
-    """Follow the jobs to their end; Ctrl-C, or a store that stays away, ends the waiting, not the jobs."""
+    """Follow the jobs to their end."""
     from toolkit.cli.queued import waiting_for_store
     from toolkit.cluster.everywhere import wait_everywhere
-    from toolkit.model.errors import JobFailedError, StoreUnreachableError
+    from toolkit.model.errors import JobFailedError
     from toolkit.views.jobs import jobs_table, jobs_view, utc_now
 
     current = list(jobs)
-    try:
-        with session.printer.live(lambda: jobs_table(current[:MAX_LIVE], now=utc_now())):
-            ended = wait_everywhere(
-                nodes,
-                session.store,
-                current,
-                on_change=lambda jobs: current.__setitem__(slice(None), jobs),
-                on_away=waiting_for_store(session),
-            )
-    except (KeyboardInterrupt, StoreUnreachableError):
-        some = ", ".join(job.id for job in current[:MAX_LIVE])
-        session.printer.say(f"the jobs go on; crawlctl cancel ID stops one: {some}")
-        raise
+    with session.printer.live(lambda: jobs_table(current[:MAX_LIVE], now=utc_now())):
+        ended = wait_everywhere(
+            nodes,
+            session.store,
+            current,
+            on_change=lambda jobs: current.__setitem__(slice(None), jobs),
+            on_away=waiting_for_store(session),
+        )
     session.printer.show(jobs_view(ended, now=utc_now()))
     if bad := [job for job in ended if job.state is not JobState.FINISHED]:
         told = ", ".join(f"{job.id} {job.state.value} ({job.finish_reason or job.reason})" for job in bad[:MAX_TOLD])

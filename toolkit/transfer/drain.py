@@ -21,18 +21,20 @@ RETRY_WITHIN_S = 10.0
 
 
 def drain(source: Source, sink: Sink, *, batch: int = DEFAULT_BATCH) -> Iterator[Drained]:
-    """Move all items that are there; yield how far it has come, first before any and then after each batch.
+    """Move all items that are there; yield how far it has come, first before any and then for each batch.
 
     Raises:
-        CrawlctlError: Redis or the sink failed; whatever was yielded is done, and starting again goes on from there.
+        CrawlctlError: Redis or the sink failed; whatever was yielded is in the sink, and starting again goes on there.
 
     """
     done = Drained()
     source.begin(sink.identity, sink.begin(source.name))
     yield done
     while items := source.following(batch):
-        done = _moved(source, sink, items, done)
+        done = _written(source, sink, items, done)
+        # Before the crawl lets go of it: whoever sees that it has, and ends us by Ctrl-C, is told of this batch too.
         yield done
+        source.finish(items)
 
 
 def follow(
@@ -62,7 +64,9 @@ def follow(
                 say("it answers again")
                 failures = 0
             if items:
-                done = _moved(source, sink, items, done)
+                done = _written(source, sink, items, done)
+                yield done
+                source.finish(items)
         except StoreUnreadableError:
             raise
         except (StoreUnreachableError, DatabaseUnreachableError) as error:
@@ -71,15 +75,12 @@ def follow(
             failures += 1
             sleep(min(LOOK_EVERY_S * 2**failures, RETRY_WITHIN_S))
             continue
-        if items:
-            yield done
-        else:
+        if not items:
             sleep(LOOK_EVERY_S)
 
 
-def _moved(source: Source, sink: Sink, items: Sequence[Item], done: Drained) -> Drained:
+def _written(source: Source, sink: Sink, items: Sequence[Item], done: Drained) -> Drained:
     written = sink.write(source.name, source.crawl, items)
-    source.finish(items)
     return replace(
         done, new=done.new + written.new, known=done.known + written.known, altered=done.altered + written.altered
     )

@@ -61,6 +61,18 @@ def test_every_item_is_there_once_wherever_a_drain_is_ended(tmp_path: Path, *, k
         assert len(stream.items_there) == (10 if keeps else 0)
 
 
+def test_what_is_told_counts_every_item_that_is_in_the_file_whenever_redis_lets_go_of_it(file: Path) -> None:
+    for calls in range(12):
+        stream, told, place = ItemStream(bodies(10)), 0, file.with_name(f"{calls}.jsonl")
+        stream.ends_after = calls
+        sink = LinesFile(parse_place(str(place)))
+        with suppress(EndedError):
+            for each in drain(stream.source(), sink, batch=3):
+                told = each.new
+        sink.close()
+        assert told == len(numbers_in(place)) >= 10 - len(stream.items_there)
+
+
 def test_a_torn_tail_is_cut_off(file: Path) -> None:
     stream = ItemStream(bodies(4))
     drained(stream, file, batch=2, keeps=True)
