@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from support.debian import reach_roots_programs
 from support.long_files import longest_first
 from support.redis_server import RedisServer, server_path
@@ -16,8 +17,10 @@ from support.scrapyd_node import TEST_CREDENTIALS, ScrapydNode, running_nodes
 
 
 def pytest_configure() -> None:
-    """Let tests of hosts find root's programs, also where the PATH does not lead there."""
+    """Let tests of hosts find root's programs, also where the PATH does not lead there; no example has a deadline."""
     reach_roots_programs()
+    settings.register_profile("patient", settings.get_profile(settings.get_current_profile_name()), deadline=None)
+    settings.load_profile("patient")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -45,6 +45,7 @@ class Evidence:
     seen: Seen
     hits: Sequence[Hit]
     cancels: Mapping[JobId, JobState]
+    slack_s: float = SLACK_S
 
 
 @dataclass(slots=True)
@@ -201,7 +202,7 @@ def _check_requeues(evidence: Evidence, verdict: Verdict) -> None:
             if took_s is None:
                 continue
             verdict.requeues.append(took_s)
-            if took_s > evidence.lease_s + SLACK_S:
+            if took_s > evidence.lease_s + evidence.slack_s:
                 verdict.broken.append(f"{held.job} was taken from {hit.target} only {took_s:.2f} s after its death")
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.aftermath import aftermath
-from chaos.checking import Evidence, Verdict, judge
+from chaos.checking import SLACK_S, Evidence, Verdict, judge
 from chaos.injection import Injector, Terms
 from chaos.journal import read_journal
 from chaos.machines import Machines
@@ -44,6 +44,7 @@ class Sizes:
     mean_fault_s: float
     limit_s: float
     redis_away_s: float
+    slack_s: float
 
 
 class Run:
@@ -100,6 +101,7 @@ class Run:
                     seen=watcher.seen,
                     hits=injector.hits,
                     cancels=operator.cancels,
+                    slack_s=sizes.slack_s,
                 )
             )
             verdict.broken += broken
@@ -118,6 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         mean_fault_s=given.mean_fault_s or given.lease_s / 2,
         limit_s=given.limit_s or LIMIT_LEASES * given.lease_s + given.jobs * (LIMIT_S_A_JOB + given.lease_s / 2),
         redis_away_s=REDIS_AWAY_FULL_S if given.full else REDIS_AWAY_LEASES * given.lease_s,
+        slack_s=given.slack_s,
     )
     with ExitStack() as closing:
         folder = given.keep or Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
@@ -160,6 +163,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lease-s", type=float, default=3.0, metavar="S", help="the nodes' lease (product: 15)")
     parser.add_argument("--mean-fault-s", type=float, metavar="S", help="a fault about every S seconds (half a lease)")
     parser.add_argument("--limit-s", type=float, metavar="S", help="faults end after S seconds at the latest")
+    parser.add_argument("--slack-s", type=float, default=SLACK_S, metavar="S", help="lateness of a slow machine")
     parser.add_argument("--full", action="store_true", help="stop Redis for a whole minute each time")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave journal and logs in this folder")
     return parser

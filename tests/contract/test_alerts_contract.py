@@ -83,8 +83,9 @@ def test_rules_and_sinks_come_back_as_they_were_put(shared: Shared) -> None:
 
 def test_a_sink_has_one_teller_at_a_time_and_an_old_one_changes_nothing(shared: Shared) -> None:
     shared.alerts.put(ALERTS, by="ann")
-    first = leased(shared, term_s=0.2)
+    first = leased(shared)
     assert shared.alerts.take(["hook"], holder="node-2", term_s=TERM_S) is None
+    assert shared.alerts.renew(first, term_s=0.2) is not None
     second = wait_until(
         lambda: shared.alerts.take(["hook"], holder="node-2", term_s=TERM_S), deadline_s=SOON_S, what="the lease"
     )

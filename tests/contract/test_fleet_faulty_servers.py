@@ -10,6 +10,7 @@ from support import http_calls
 from support.eggs import small_egg
 from support.faulty_server import Fault, FaultProxy, FaultyNode
 from support.scrapyd_node import ScrapydNode
+from support.waiting import wait_until
 
 
 def test_a_refusing_node_refuses() -> None:
@@ -21,7 +22,7 @@ def test_a_hanging_node_reads_the_call_and_never_answers() -> None:
     with FaultyNode("hang") as node:
         with pytest.raises(TimeoutError):
             http_calls.post(f"{node.url}/addversion.json", files={"egg": b"x" * 100_000}, timeout_s=0.3)
-        assert node.calls == {"addversion.json": 1}
+        wait_until(lambda: node.calls == {"addversion.json": 1}, deadline_s=20, what="the call to be read")
 
 
 def test_a_dripping_node_never_stops_sending() -> None:

@@ -19,6 +19,7 @@ from support.scrapyd_words import REFUSALS
 from support.waiting import wait_until
 
 EGG = small_egg(("alpha", "beta"))
+SOON_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def small(target: Target) -> Iterator[Target]:
     yield target
     for job in _jobs(target, "pending") + _jobs(target, "running"):
         target.post("cancel", project="small", job=job["id"], signal="KILL")
-    wait_until(lambda: not _jobs(target, "running"), deadline_s=15, what="the jobs to end")
+    wait_until(lambda: not _jobs(target, "running"), deadline_s=SOON_S, what="the jobs to end")
     target.post("delproject", project="small")
 
 
@@ -152,7 +153,7 @@ def test_a_scheduled_job_gets_an_id_or_keeps_its_own(small: Target) -> None:
 
 def test_jobs_are_listed_in_their_states_with_the_same_fields(small: Target) -> None:
     small.post("schedule", project="small", spider="alpha", jobid="first", sleep_s="30")
-    wait_until(lambda: _jobs(small, "running"), deadline_s=15, what="the first job to run")
+    wait_until(lambda: _jobs(small, "running"), deadline_s=SOON_S, what="the first job to run")
     extra = {"setting": "DOWNLOAD_DELAY=2", "note": "später", "priority": "5"}
     small.post("schedule", project="small", spider="beta", jobid="second", _version="v1", **extra)
     (waiting,) = _jobs(small, "pending")
@@ -176,7 +177,7 @@ def test_jobs_are_listed_in_their_states_with_the_same_fields(small: Target) -> 
 
 def test_of_two_waiting_jobs_the_more_urgent_one_is_listed_first(small: Target) -> None:
     small.post("schedule", project="small", spider="alpha", jobid="busy", sleep_s="30")
-    wait_until(lambda: _jobs(small, "running"), deadline_s=15, what="the node to be busy")
+    wait_until(lambda: _jobs(small, "running"), deadline_s=SOON_S, what="the node to be busy")
     for job, priority in (("low", "0"), ("high", "2"), ("middle", "1")):
         small.post("schedule", project="small", spider="alpha", jobid=job, priority=priority)
     assert [job["id"] for job in _jobs(small, "pending")] == ["high", "middle", "low"]
@@ -184,7 +185,7 @@ def test_of_two_waiting_jobs_the_more_urgent_one_is_listed_first(small: Target) 
 
 def test_a_cancelled_pending_job_is_gone_without_a_trace(small: Target) -> None:
     small.post("schedule", project="small", spider="alpha", jobid="busy", sleep_s="30")
-    wait_until(lambda: _jobs(small, "running"), deadline_s=15, what="the node to be busy")
+    wait_until(lambda: _jobs(small, "running"), deadline_s=SOON_S, what="the node to be busy")
     small.post("schedule", project="small", spider="alpha", jobid="waiting")
     assert small.post("cancel", project="small", job="waiting").json() == _ok(small, prevstate="pending")
     assert small.get("status", job="waiting").json() == _ok(small, currstate=None)
@@ -192,12 +193,12 @@ def test_a_cancelled_pending_job_is_gone_without_a_trace(small: Target) -> None:
 
 def test_a_cancelled_running_job_ends_as_finished(small: Target) -> None:
     small.post("schedule", project="small", spider="alpha", jobid="cut short", sleep_s="30")
-    wait_until(lambda: _jobs(small, "running"), deadline_s=15, what="the job to run")
+    wait_until(lambda: _jobs(small, "running"), deadline_s=SOON_S, what="the job to run")
     assert small.post("cancel", project="small", job="cut short", signal="KILL").json() == _ok(
         small, prevstate="running"
     )
     ended = wait_until(
-        lambda: [job for job in _jobs(small, "finished") if job["id"] == "cut short"], deadline_s=15, what="its end"
+        lambda: [job for job in _jobs(small, "finished") if job["id"] == "cut short"], deadline_s=SOON_S, what="its end"
     )
     assert list(ended[0]) == ["id", "project", "spider", "start_time", "end_time", "log_url", "items_url"]
     assert small.get("status", job="cut short", project="small").json() == _ok(small, currstate="finished")
@@ -209,7 +210,7 @@ def test_cancelling_an_unknown_job_is_no_error(small: Target) -> None:
 
 def test_an_unknown_signal_is_refused(small: Target) -> None:
     small.post("schedule", project="small", spider="alpha", jobid="stays", sleep_s="30")
-    wait_until(lambda: _jobs(small, "running"), deadline_s=15, what="the job to run")
+    wait_until(lambda: _jobs(small, "running"), deadline_s=SOON_S, what="the job to run")
     answer = small.post("cancel", project="small", job="stays", signal="LOUD").json()
     assert answer["message"] == "TypeError: 'str' object cannot be interpreted as an integer"
     assert small.get("status", job="stays").json()["currstate"] == "running"

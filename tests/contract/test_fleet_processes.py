@@ -35,7 +35,7 @@ def test_a_killed_test_run_leaves_no_node_behind(tmp_path: Path) -> None:
     run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == -signal.SIGKILL, run.stderr
     pid = int(run.stdout)
-    wait_until(lambda: not _is_alive(pid), deadline_s=10, what="the node to be gone")
+    wait_until(lambda: not _is_alive(pid), deadline_s=30, what="the node to be gone")
 
 
 def test_a_killed_node_takes_its_spiders_along(scrapyd_node: ScrapydNode) -> None:
@@ -120,9 +120,12 @@ def _fail_with_nodes_running(folder: Path, pids: list[int]) -> None:
 def _running_spider(node: ScrapydNode) -> int:
     node.post("addversion.json", files={"egg": small_egg()}, project="small", version="v1")
     node.post("schedule.json", project="small", spider="alpha", sleep_s="600")
-    (pid,) = wait_until(node.spider_pids, deadline_s=20, what="the spider to run")
+    (pid,) = wait_until(node.spider_pids, deadline_s=60, what="the spider to run")
     return pid
 
 
 def _is_alive(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.crawl_desk import CrawlDesk, Worker, a_plan, a_push, acknowledge, hand_back, texts
+from support.crawl_desk import SOON_S, CrawlDesk, Worker, a_plan, a_push, acknowledge, hand_back, texts
 from support.waiting import wait_until
 
 from toolkit.model.crawls import Disposition, Done, Leased, Shelf, Verdict
@@ -83,21 +83,20 @@ def test_a_lapsed_lease_is_ended_by_a_siblings_commit(crawl: CrawlDesk) -> None:
 
 
 def test_a_lease_that_runs_out_by_itself_ends(crawl: CrawlDesk) -> None:
-    dead, heir = crawl.worker("w1", ttl_s=0.6), crawl.worker("w2")
+    dead, heir = crawl.workers(2)
     dead.push("a")
     dead.take_one()
     assert heir.take() == []
-    wait_until(heir.take, deadline_s=10, what="the entry of the silent worker")
+    assert dead.frontier.renew(dead.name, dead.token, ttl_s=0.3)
+    wait_until(heir.take, deadline_s=SOON_S, what="the entry of the silent worker")
     assert dead.send(dead.draft()).verdict == Verdict.LAPSED
 
 
 def test_those_who_may_have_been_cut_off_too_get_a_full_term_anew(crawl: CrawlDesk) -> None:
-    silent, back = crawl.worker("w1", ttl_s=1.0), crawl.worker("w2")
+    silent, back = crawl.workers(2)
     silent.push("a")
     leased = silent.take_one()
-    wait_until(
-        lambda: (seen := crawl.view_of(silent)) is None or seen.lease_left_s < 0, deadline_s=10, what="the lease's end"
-    )
+    crawl.lapse(silent)
     back.commit(is_cut_off=True)
     assert silent.finish(leased).refused == 0
     assert crawl.view().pages == 1
@@ -125,7 +124,7 @@ def test_many_dead_workers_lose_nothing(crawl: CrawlDesk) -> None:
         done.extend(heir.work_off(at_once=50))
         return len(done) >= 400
 
-    wait_until(is_done, deadline_s=10, what="all entries of the dead")
+    wait_until(is_done, deadline_s=30, what="all entries of the dead")
     assert sorted(done) == [f"{number:03}" for number in range(400)]
     assert heir.commit().is_over
 

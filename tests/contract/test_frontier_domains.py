@@ -16,6 +16,7 @@ from toolkit.store.wire_requests import Wire, read_request, write_request
 
 BOOKS = CrawlId("books")
 SLOW, FAST = "slow.example", "fast.example"
+SOON_S = 30.0
 
 
 def a_page(url: str, *, priority: int = 0, wire: Wire = Wire.MSGPACK) -> Push:
@@ -80,7 +81,7 @@ def test_a_slow_domain_of_thousands_keeps_nobody_waiting(crawl: CrawlDesk) -> No
         taken.extend([*worker.take(20), *other.take(20)])
         return domains(taken)[FAST] == 5
 
-    wait_until(is_reached, deadline_s=5, what="the entries behind those of the slow domain")
+    wait_until(is_reached, deadline_s=SOON_S, what="the entries behind those of the slow domain")
     assert domains(taken)[SLOW] <= 1
 
 
@@ -108,12 +109,14 @@ def test_the_rate_of_a_domain_is_that_of_all_workers_together(crawl: CrawlDesk) 
     workers = crawl.workers(3)
     limit(crawl, SLOW, per_second=20)
     workers[0].commit(*pages(SLOW, 300))
-    began, taken, ends = time.monotonic(), 0, 1.0
-    while (spent := time.monotonic() - began) < ends:
+    began, taken, spent = time.monotonic(), 0, 0.0
+    # A slow machine misses turns, and is given more time.
+    while spent < 1.0 or (taken < 8 and spent < SOON_S):
         for worker in workers:
             taken += len(worker.take(10))
             worker.finish_all()
-    # At most what a second and the first moment allow; a slow machine may miss some turns.
+        spent = time.monotonic() - began
+    # At most what the time and the first moment allow.
     assert 8 <= taken <= 20 * spent + 3
 
 
@@ -121,7 +124,7 @@ def test_a_rate_does_not_save_up(crawl: CrawlDesk) -> None:
     worker = crawl.worker()
     limit(crawl, SLOW, per_second=10)
     began = time.monotonic()
-    wait_until(lambda: time.monotonic() - began > 0.6, deadline_s=5, what="some turns to go by unused")
+    wait_until(lambda: time.monotonic() - began > 0.6, deadline_s=SOON_S, what="some turns to go by unused")
     worker.commit(*pages(SLOW, 30))
     assert len(worker.take(30)) <= 2
 
@@ -129,16 +132,16 @@ def test_a_rate_does_not_save_up(crawl: CrawlDesk) -> None:
 def test_who_finds_only_waiting_entries_is_told_when_to_come_again(crawl: CrawlDesk) -> None:
     worker = crawl.worker()
     assert worker.commit(want=5).again_s is None
-    limit(crawl, SLOW, per_second=1)
+    limit(crawl, SLOW, per_second=0.4)
     worker.commit(*pages(SLOW, 5))
     worker.finish(*worker.take(1))
     answer = worker.commit(want=5)
     assert answer.leased == ()
     assert answer.again_s is not None
-    assert 0 < answer.again_s <= 1
+    assert 0 < answer.again_s <= 2.5
     assert not answer.is_over
     assert answer.pending == 4
-    wait_until(lambda: worker.take(5), deadline_s=5, what="the domain's next turn")
+    wait_until(lambda: worker.take(5), deadline_s=SOON_S, what="the domain's next turn")
 
 
 def test_a_crawl_is_not_over_while_a_domain_waits_for_its_turn(crawl: CrawlDesk) -> None:
@@ -215,7 +218,7 @@ def test_a_rate_may_change_while_it_holds(crawl: CrawlDesk) -> None:
         taken.extend(worker.take(5))
         return len(taken) == 4
 
-    wait_until(is_done, deadline_s=5, what="the rest at the new rate")
+    wait_until(is_done, deadline_s=SOON_S, what="the rest at the new rate")
 
 
 @pytest.mark.parametrize("order", list(QueueOrder))
@@ -358,7 +361,7 @@ def test_the_tenth_of_many_domains_comes_as_soon_as_the_first(crawl: CrawlDesk) 
         seen.update(domains(worker.take(10)))
         return len(seen) == 30
 
-    wait_until(have_all_come, deadline_s=5, what="one entry of each domain")
+    wait_until(have_all_come, deadline_s=SOON_S, what="one entry of each domain")
     assert len(worker.in_hand) == 30
 
 

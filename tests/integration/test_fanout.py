@@ -42,7 +42,7 @@ def test_outcomes_come_in_the_order_of_the_nodes_whatever_the_order_of_their_end
 
     def call(node: Named) -> str:
         place = int(node.name[-1])
-        assert turns[place].wait(5)
+        assert turns[place].wait(30)
         turns[place - 1].set()
         return f"from {node.name}"
 
@@ -67,7 +67,9 @@ def test_no_nodes_are_done_at_once() -> None:
     assert len(fan_out([], lambda _: 1)) == 0
 
 
-def test_no_more_threads_are_at_work_than_are_needed() -> None:
+def test_no_more_threads_are_at_work_than_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # On a busy machine a thread may wait for the processor for longer than it usually takes to be stuck.
+    monkeypatch.setattr(fanout, "STUCK_AFTER_S", 2.0)
     at_work, most, lock = 0, 0, threading.Lock()
 
     def call(_: Named) -> None:
@@ -154,7 +156,7 @@ def test_a_call_that_outlives_its_deadline_is_given_up_and_the_others_stand(neve
 
     began = time.monotonic()
     outcomes = fan_out(named(3), call, deadline_s=lambda node: 0.3 if node.name == "node-0" else 30)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
     never.set()
     (late,) = outcomes.failed
     assert isinstance(late.error, NodeTimeoutError)
@@ -164,20 +166,29 @@ def test_a_call_that_outlives_its_deadline_is_given_up_and_the_others_stand(neve
 
 def test_the_deadline_counts_from_a_calls_own_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fanout, "MAX_THREADS", 1)
-    outcomes = fan_out(named(4), lambda _: time.sleep(0.2), deadline_s=lambda _: 0.5)
+    outcomes = fan_out(named(6), lambda _: time.sleep(0.6), deadline_s=lambda _: 3.0)
     assert not outcomes.failed
 
 
 def test_an_answer_after_the_deadline_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fanout, "MAX_THREADS", 2)
     heard: list[Outcome[None]] = []
+    is_given_up, has_answered = threading.Event(), threading.Event()
 
     def call(node: Named) -> None:
-        time.sleep(0.5 if node.name == "node-0" else 0.3)
+        if node.name == "node-0":
+            assert is_given_up.wait(30)
+            has_answered.set()
+        elif node.name == "node-3":
+            assert has_answered.wait(30)
+            time.sleep(0.3)  # the late answer is heard of first; afterwards is as good
 
-    outcomes = fan_out(
-        named(4), call, deadline_s=lambda node: 0.2 if node.name == "node-0" else 5, on_done=heard.append
-    )
+    def on_done(outcome: Outcome[None]) -> None:
+        heard.append(outcome)
+        if outcome.node == "node-0":
+            is_given_up.set()
+
+    outcomes = fan_out(named(4), call, deadline_s=lambda node: 0.2 if node.name == "node-0" else 60, on_done=on_done)
     assert [outcome.ok for outcome in outcomes] == [False, True, True, True]
     assert len(heard) == 4
 
@@ -197,7 +208,7 @@ def interrupt_when(condition: Callable[[], bool]) -> threading.Thread:
     """Press Ctrl-C once the condition holds."""
 
     def wait_and_press() -> None:
-        wait_until(condition, deadline_s=10, what="the moment of Ctrl-C")
+        wait_until(condition, deadline_s=30, what="the moment of Ctrl-C")
         _thread.interrupt_main()
 
     thread = threading.Thread(target=wait_and_press)
@@ -216,7 +227,7 @@ def test_ctrl_c_ends_the_wait_at_once(never: threading.Event) -> None:
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt) as caught:
         fan_out(named(2), call)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert not isinstance(caught.value, InterruptedFanOutError)
     pressing.join()
     never.set()
@@ -225,23 +236,21 @@ def test_ctrl_c_ends_the_wait_at_once(never: threading.Event) -> None:
 def test_ctrl_c_lets_what_was_begun_end_and_begins_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fanout, "MAX_THREADS", 2)
     begun: list[NodeName] = []
-    pressed = threading.Event()
+    is_stopped = threading.Event()
 
     def call(node: Named) -> str:
         begun.append(node.name)
-        assert pressed.wait(10)
-        time.sleep(0.3)
+        assert is_stopped.wait(30)
         return "whole"
 
     def press() -> None:
-        wait_until(lambda: len(begun) == 2, deadline_s=10, what="two calls to be under way")
+        wait_until(lambda: len(begun) == 2, deadline_s=30, what="two calls to be under way")
         _thread.interrupt_main()
-        pressed.set()
 
     pressing = threading.Thread(target=press)
     pressing.start()
     with pytest.raises(InterruptedFanOutError) as caught:
-        fan_out(named(5), call, finish_begun=True)
+        fan_out(named(5), call, finish_begun=True, on_stop=is_stopped.set)
     pressing.join()
     outcomes = caught.value.outcomes
     assert len(outcomes) == 5
@@ -254,22 +263,22 @@ def test_ctrl_c_lets_what_was_begun_end_and_begins_nothing_more(monkeypatch: pyt
 
 
 def test_a_second_ctrl_c_ends_that_wait_too(never: threading.Event) -> None:
-    begun = threading.Event()
+    begun, is_stopped = threading.Event(), threading.Event()
 
     def call(_: Named) -> None:
         begun.set()
         never.wait(30)
 
     def press_twice() -> None:
-        assert begun.wait(10)
+        assert begun.wait(30)
         _thread.interrupt_main()
-        time.sleep(0.5)  # the first one is being dealt with; a later second one is as good
+        assert is_stopped.wait(30), "the first one is dealt with"
         _thread.interrupt_main()
 
     pressing = threading.Thread(target=press_twice)
     pressing.start()
     with pytest.raises(KeyboardInterrupt) as caught:
-        fan_out(named(2), call, finish_begun=True)
+        fan_out(named(2), call, finish_begun=True, on_stop=is_stopped.set)
     assert not isinstance(caught.value, InterruptedFanOutError)
     pressing.join()
     never.set()
@@ -309,7 +318,7 @@ def test_a_thousand_nodes_are_asked_and_those_that_hang_cost_one_timeout() -> No
         hanging = {host.name for host in fleet.hosts[::20]}
         for name in hanging:
             fleet.set_faults(name, {"*": "hang"})
-        nodes = nodes_of(fleet.hosts, timeout_s=3)
+        nodes = nodes_of(fleet.hosts, timeout_s=10)
         began = time.monotonic()
         outcomes = nodes.ask(ScrapydNode.load)
         took_s = time.monotonic() - began
@@ -317,4 +326,5 @@ def test_a_thousand_nodes_are_asked_and_those_that_hang_cost_one_timeout() -> No
     assert {outcome.node for outcome in outcomes.failed} == hanging
     assert all(isinstance(outcome.error, NodeError) for outcome in outcomes.failed)
     assert [outcome.node for outcome in outcomes] == [host.name for host in fleet.hosts]
-    assert 3 <= took_s < 8
+    # Not two, one after the other; and what the others take is less than another one.
+    assert 10 <= took_s < 20

@@ -30,7 +30,7 @@ import scrapy
 
 
 class Wide(scrapy.Spider):
-    """Brings far more than fits into its worker's outbox, once a file tells it to."""
+    """Brings far more than fits into its worker's outbox."""
 
     name = "wide"
 
@@ -50,7 +50,10 @@ class Wide(scrapy.Spider):
 
 @pytest.fixture
 def site() -> LinkedSite:
-    return LinkedSite(1, page_s=0.2)
+    """Give a site that holds its pages: none may come before Redis is gone."""
+    site = LinkedSite(1, page_s=0.2)
+    site.hold()
+    return site
 
 
 def a_project(folder: Path, site: LinkedSite, redis_url: str) -> CrawlProject:
@@ -67,11 +70,11 @@ def wait_for_a_page_that_waits(brought: Path) -> None:
         return len(counts) > 5 and 0 < counts[-1] == counts[-5] < 1500
 
     wait_until(brought.exists, deadline_s=60, what="the wide page to be worked on")
-    wait_until(is_steady, deadline_s=30, what="the page to wait", pause_s=0.2)
+    wait_until(is_steady, deadline_s=60, what="the page to wait", pause_s=0.2)
 
 
 def ended(worker: CrawlWorker) -> str | None:
-    wait_until(lambda: not worker.is_running, deadline_s=LEASE_S + 20, what="the process to end")
+    wait_until(lambda: not worker.is_running, deadline_s=LEASE_S + 60, what="the process to end")
     return worker.finished()
 
 
@@ -83,6 +86,7 @@ def test_a_worker_whose_pages_wait_ends_though_redis_is_gone(
         with project.worker("wide") as worker:
             wait_until(lambda: bool(site.fetched()), deadline_s=60, what="the page to be asked for")
             redis_server.stop()
+            site.release()
             try:
                 wait_for_a_page_that_waits(project.folder / "brought")
                 worker.signal(signal.SIGTERM)
@@ -99,6 +103,7 @@ def test_a_worker_whose_pages_wait_ends_when_its_frontier_is_spoilt(
         with project.worker("wide") as worker:
             wait_until(lambda: bool(site.fetched()), deadline_s=60, what="the page to be asked for")
             redis_server.stop()
+            site.release()
             wait_for_a_page_that_waits(project.folder / "brought")
             redis_server.start()
             client.set("wide:items", "somebody else's")

@@ -91,7 +91,7 @@ class Endings(scrapy.Spider):
         "SPIDER_MIDDLEWARES": {Breaks: 50},
         "ITEM_PIPELINES": {Chooses: 100, "toolkit.spider.StreamPipeline": 200},
         "RETRY_TIMES": 1,
-        "DOWNLOAD_TIMEOUT": 2,
+        "DOWNLOAD_TIMEOUT": 60,
         "ROBOTSTXT_OBEY": True,
         "CONCURRENT_REQUESTS": 16,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 16,

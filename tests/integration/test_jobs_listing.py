@@ -117,7 +117,7 @@ def running_process(node: ScrapydNode, nodes: Nodes, job: Job) -> None:
         excerpt = log.log(job)
         return excerpt is not None and b"Spider opened" in excerpt.content
 
-    wait_until(is_at_work, deadline_s=30, what="the spider to open")
+    wait_until(is_at_work, deadline_s=60, what="the spider to open")
 
 
 def test_a_job_that_finished_tells_everything(nodes: Nodes, store: Store) -> None:
@@ -126,7 +126,7 @@ def test_a_job_that_finished_tells_everything(nodes: Nodes, store: Store) -> Non
     assert job.started_at is not None
     assert job.ended_at is not None
     assert job.scheduled_at is not None
-    assert abs((job.started_at - job.scheduled_at).total_seconds()) < 30
+    assert abs((job.started_at - job.scheduled_at).total_seconds()) < 600  # no time zone lies between them
     assert store.jobs.get(job.id) == job
 
 
@@ -191,7 +191,7 @@ def test_a_job_that_somebody_cancels_while_it_is_looked_at_is_cancelled(
         store.jobs.update([replace(job, cancel_requested_at=store.now())])
         node.kill_spiders()
         door = nodes[NodeName(node.name)]
-        wait_until(lambda: door.state_of(job.id) is JobState.FINISHED, deadline_s=20, what="its end")
+        wait_until(lambda: door.state_of(job.id) is JobState.FINISHED, deadline_s=60, what="its end")
 
     records: JobStore = Late(store.jobs, cancel_it)  # type: ignore[assignment] # it passes the rest on
     found = list_jobs(nodes, records, JobFilter(), now=store.now())
@@ -205,12 +205,11 @@ def test_a_job_that_somebody_cancels_while_it_is_looked_at_is_cancelled(
     assert record.state is JobState.CANCELLED
 
 
-def test_a_short_timeout_of_a_node_cuts_no_grace(node: ScrapydNode, store: Store, tmp_path: Path) -> None:
-    del tmp_path
-    nodes = nodes_of([node], credentials=node.credentials, timeout_s=0.25)
+def test_a_short_timeout_of_a_node_cuts_no_grace(node: ScrapydNode, nodes: Nodes, store: Store) -> None:
     job = start(nodes, store, sleep_s="600")
-    (done,) = cancel(nodes, store.jobs, [job], grace_s=20, now=store.now())
-    nodes.close()
+    hasty = nodes_of([node], credentials=node.credentials, timeout_s=0.5)
+    (done,) = cancel(hasty, store.jobs, [job], grace_s=60, now=store.now())
+    hasty.close()
     assert done.error is None
     assert done.after is JobState.CANCELLED
 
@@ -218,7 +217,7 @@ def test_a_short_timeout_of_a_node_cuts_no_grace(node: ScrapydNode, store: Store
 def test_somebody_elses_job_is_listed_and_gets_no_record(node: ScrapydNode, nodes: Nodes, store: Store) -> None:
     node.post("schedule.json", project="odd", spider="plain", jobid="somebody-elses")
     wait_until(
-        lambda: look(nodes, store, "somebody").state is JobState.FINISHED, deadline_s=30, what="the job to finish"
+        lambda: look(nodes, store, "somebody").state is JobState.FINISHED, deadline_s=60, what="the job to finish"
     )
     (job,) = (job for job in _listed(nodes, store, JobFilter()) if job.id == "somebody-elses")
     assert (job.finish_reason, job.items, job.version) == ("finished", 2, None)

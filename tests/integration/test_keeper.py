@@ -17,7 +17,7 @@ import pytest
 from support.ports import free_port
 from support.waiting import wait_until
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 
 class KeptNode:

@@ -67,7 +67,7 @@ def test_a_killed_node_is_started_again_and_its_sibling_left_alone(laptop: Lapto
     laptop.has_nodes(2).up()
     killed, sibling = laptop.pid("node-1"), laptop.pid("node-2")
     os.kill(killed, signal.SIGKILL)
-    wait_until(lambda: processes.find(laptop.record("node-1")) is None, deadline_s=5, what="node-1 to be gone")
+    wait_until(lambda: processes.find(laptop.record("node-1")) is None, deadline_s=60, what="node-1 to be gone")
     assert actions(laptop.up()) == {"node-1": "started", "node-2": "unchanged"}
     assert laptop.pid("node-1") != killed
     assert laptop.pid("node-2") == sibling
@@ -77,7 +77,7 @@ def test_spiders_that_a_killed_node_left_behind_are_ended_before_it_starts_again
     laptop.has_nodes(1).up()
     spider = laptop.runs_a_spider(1)
     os.kill(laptop.pid("node-1"), signal.SIGKILL)
-    wait_until(lambda: processes.find(laptop.record("node-1")) is None, deadline_s=5, what="node-1 to be gone")
+    wait_until(lambda: processes.find(laptop.record("node-1")) is None, deadline_s=60, what="node-1 to be gone")
     assert is_there(spider)
     outcome = laptop.up().each[0]
     assert outcome.value is not None

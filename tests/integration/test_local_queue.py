@@ -131,10 +131,10 @@ def test_a_restart_for_other_settings_leaves_a_running_spider_alone(laptop: Lapt
     assert job is not None
     assert (job.state, job.node, job.pid, job.attempt) == (JobState.RUNNING, "node-1", spider.pid, 1)
     assert shared.queue.cancel([JOB], grace_s=1) == {JOB: JobState.RUNNING}
-    wait_until(lambda: not is_there(spider), deadline_s=15, what="the adopted spider to be gone")
+    wait_until(lambda: not is_there(spider), deadline_s=60, what="the adopted spider to be gone")
     wait_until(
         lambda: (now := store.jobs.get(JOB)) is not None and now.state is JobState.CANCELLED,
-        deadline_s=15,
+        deadline_s=60,
         what="its outcome",
     )
 
@@ -143,7 +143,7 @@ def test_a_spider_that_a_killed_node_left_goes_on_under_its_successor(laptop: La
     laptop.has_nodes(1).up()
     spider = laptop.runs_a_spider(1)
     os.kill(laptop.pid("node-1"), signal.SIGKILL)
-    wait_until(lambda: processes.find(laptop.record("node-1")) is None, deadline_s=5, what="node-1 to be gone")
+    wait_until(lambda: processes.find(laptop.record("node-1")) is None, deadline_s=60, what="node-1 to be gone")
     assert actions(laptop.up()) == {"redis": "unchanged", "node-1": "started"}
     assert is_there(spider)
     job = store_of(laptop, open_stores)[0].jobs.get(JOB)
@@ -159,7 +159,7 @@ def test_down_leaves_no_spider_although_each_has_a_session_of_its_own(laptop: La
     assert os.getsid(spider.pid) == spider.pid
     if is_killed:
         node.kill()
-        wait_until(lambda: not is_there(node), deadline_s=5, what="node-1 to be gone")
+        wait_until(lambda: not is_there(node), deadline_s=60, what="node-1 to be gone")
     assert actions(laptop.down()) == {"node-1": "stopped", "redis": "stopped"}
     assert not is_there(node)
     assert not is_there(spider)
@@ -178,7 +178,7 @@ def test_what_down_ended_is_run_again_by_the_next_up(laptop: Laptop, open_stores
         job = store.jobs.get(JOB)
         return job is not None and job.state is JobState.RUNNING and job.attempt == 1
 
-    wait_until(runs_again, deadline_s=40, what="the job to run again")
+    wait_until(runs_again, deadline_s=60, what="the job to run again")
 
 
 def test_a_node_that_becomes_stock_ends_its_spiders_first(laptop: Laptop) -> None:

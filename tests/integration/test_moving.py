@@ -191,7 +191,7 @@ def test_a_node_is_dialled_anew_by_an_operator_while_its_spiders_go_on(stage: St
     after = stage.link.address
     assert after != before
     assert (row["node"], row["old"], row["new"], row["error"]) == ("node-1", before, after, None)
-    wait_until(lambda: stage.outside() == after, deadline_s=LEASE_S, what="the registry to know the new address")
+    wait_until(lambda: stage.outside() == after, deadline_s=SOON_S, what="the registry to know the new address")
     record = stage.node.wait_registered(shared_of(stage.store))
     assert record.report.unfit is None
     until.touch()

@@ -47,17 +47,18 @@ def store(nodes: list[PluginNode], redis_server: RedisServer, tmp_path: Path) ->
 
 @pytest.mark.parametrize("how", ["term", "kill"])
 def test_spiders_go_on_over_a_restart_of_scrapyd_and_their_end_is_recorded(
-    nodes: list[PluginNode], store: Store, how: str
+    nodes: list[PluginNode], store: Store, tmp_path: Path, how: str
 ) -> None:
-    node = nodes[0]
+    node, until = nodes[0], tmp_path / "until"
     job_id = f"adopted-{how}"
-    shared_of(store).queue.add([a_node_job(job_id, args={"sleep_s": "4"}, on=ON_1)])
+    shared_of(store).queue.add([a_node_job(job_id, args={"until": str(until)}, on=ON_1)])
     process = wait_runs(node, job_id)
 
     node.stop(spiders=False) if how == "term" else node.kill(spiders=False)
     node.start()
 
     wait_until(lambda: shows(node, job_id, process.pid), deadline_s=SOON_S, what="the node to know its process")
+    until.touch()
     job = ended(store, job_id)
     assert (job.state, job.exit_code, job.attempt, job.items) == (JobState.FINISHED, 0, 1, 1)
     assert job.pid == process.pid
@@ -81,17 +82,15 @@ def test_adopted_spiders_count_as_taken_slots(nodes: list[PluginNode], store: St
 
 
 def test_a_spider_that_died_while_scrapyd_was_away_is_told_with_what_it_said_last(
-    nodes: list[PluginNode], store: Store
+    nodes: list[PluginNode], store: Store, tmp_path: Path
 ) -> None:
-    node = nodes[0]
-    shared_of(store).queue.add(
-        [a_node_job("unseen", args={"sleep_s": "1"}, on=ON_1), a_node_job("vanished", args={"sleep_s": "60"}, on=ON_1)]
-    )
-    for job_id in ("unseen", "vanished"):
-        wait_runs(node, job_id)
+    node, until = nodes[0], tmp_path / "until"
+    unseen_job = a_node_job("unseen", args={"until": str(until)}, on=ON_1)
+    shared_of(store).queue.add([unseen_job, a_node_job("vanished", args={"sleep_s": "60"}, on=ON_1)])
     unseen, vanished = wait_runs(node, "unseen"), wait_runs(node, "vanished")
 
     node.kill(spiders=False)
+    until.touch()
     os.kill(vanished.pid, signal.SIGKILL)
     wait_until(lambda: not psutil.pid_exists(unseen.pid), deadline_s=SOON_S, what="the spider to finish alone")
     node.start()
@@ -124,7 +123,7 @@ def test_what_a_spider_that_died_while_scrapyd_was_away_has_left_behind_is_ended
     node.start()
 
     assert ended(store, "orphaned").state is JobState.LOST
-    wait_until(lambda: not psutil.pid_exists(child), deadline_s=5, what="the spider's child to be gone")
+    wait_until(lambda: not psutil.pid_exists(child), deadline_s=SOON_S, what="the spider's child to be gone")
 
 
 def test_a_cancel_of_an_adopted_spider_ends_it(nodes: list[PluginNode], store: Store, tmp_path: Path) -> None:

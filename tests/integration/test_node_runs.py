@@ -15,7 +15,7 @@ from support.redis_server import RedisServer
 from support.spider_cluster import spider_nodes, store_of
 from support.waiting import wait_until
 
-from toolkit.model.jobs import JobState
+from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, NodeName, VersionName
 from toolkit.store.interfaces import Store
 
@@ -62,10 +62,8 @@ def test_a_spider_gets_none_of_the_nodes_secrets(two_nodes: list[PluginNode], st
     assert "redis" not in " ".join(seen["args"])
 
 
-def test_jobs_spread_over_the_slots_of_all_nodes(store: Store) -> None:
-    shared_of(store).queue.add([a_node_job(f"spread-{n}", args={"sleep_s": "1"}) for n in range(4)])
-
-    jobs = [ended(store, f"spread-{n}") for n in range(4)]
+def test_jobs_spread_over_the_slots_of_all_nodes(store: Store, tmp_path: Path) -> None:
+    jobs = run_together(store, tmp_path, "spread")
 
     assert sorted(str(job.node) for job in jobs) == ["node-1", "node-1", "node-2", "node-2"]
     assert {job.state for job in jobs} == {JobState.FINISHED}
@@ -143,7 +141,9 @@ def test_what_a_finished_spider_leaves_behind_ends_with_it(
     wait_until(lambda: not psutil.pid_exists(child), deadline_s=SOON_S, what="its child to be gone")
 
 
-def test_jobs_that_no_process_could_take_fail_and_cost_no_slot(two_nodes: list[PluginNode], store: Store) -> None:
+def test_jobs_that_no_process_could_take_fail_and_cost_no_slot(
+    two_nodes: list[PluginNode], store: Store, tmp_path: Path
+) -> None:
     # As somebody else's program may put them there: crawlctl itself refuses them before.
     bad = {"nul": {"note": "a\0b"}, "huge": {"note": "x" * 200_000}, "reserved": {"_job": "other"}}
     jobs = [a_node_job(f"bad-{name}-{n}", args=args) for n in range(2) for name, args in bad.items()]
@@ -154,8 +154,7 @@ def test_jobs_that_no_process_could_take_fail_and_cost_no_slot(two_nodes: list[P
 
     assert {job.state for job in outcomes} == {JobState.FAILED}
     assert all(job.reason and job.reason.startswith("it could not be started: ") for job in outcomes)
-    shared_of(store).queue.add([a_node_job(f"after-{n}", args={"sleep_s": "1"}) for n in range(4)])
-    after = [ended(store, f"after-{n}") for n in range(4)]
+    after = run_together(store, tmp_path, "after")
     assert sorted(str(job.node) for job in after) == ["node-1", "node-1", "node-2", "node-2"]
     wait_until(lambda: not any(run_folders(two_nodes)), deadline_s=SOON_S, what="the run folders to go")
 
@@ -209,6 +208,17 @@ def test_scrapyds_pages_show_the_jobs_that_ended_on_the_node(two_nodes: list[Plu
     page = wait_until(lambda: page_with(two_nodes[0], "shown"), deadline_s=SOON_S, what="the page to show it")
 
     assert "/logs/shop/quick/shown.log" in page
+
+
+def run_together(store: Store, folder: Path, name: str) -> list[Job]:
+    """Run as many jobs as there are slots, none of which ends before all of them have begun; return how they ended."""
+    until = folder / "until"
+    names = [f"{name}-{n}" for n in range(4)]
+    shared_of(store).queue.add([a_node_job(each, args={"until": str(until)}) for each in names])
+    for each in names:
+        wait_state(store, each, JobState.RUNNING)
+    until.touch()
+    return [ended(store, each) for each in names]
 
 
 def page_with(node: PluginNode, text: str) -> str | None:

@@ -140,8 +140,8 @@ def test_a_spider_name_of_two_lines_is_refused(tmp_path: Path) -> None:
 
 def test_an_import_that_never_ends_is_ended_and_its_line_is_named(tmp_path: Path) -> None:
     source = "import time\nwhile True:\n    time.sleep(1)\n"
-    error = failure_of(tmp_path, {"shop/spiders/a.py": source}, timeout_s=2)
-    assert "did not end within 2 s; it was at shop/spiders/a.py, line 3" in error.message
+    error = failure_of(tmp_path, {"shop/spiders/a.py": source}, timeout_s=10)
+    assert "did not end within 10 s; it was at shop/spiders/a.py, line 3" in error.message
 
 
 def test_an_import_that_blocks_signals_and_starts_children_is_ended_with_them(tmp_path: Path) -> None:
@@ -154,10 +154,10 @@ def test_an_import_that_blocks_signals_and_starts_children_is_ended_with_them(tm
     pathlib.Path({str(pid_path)!r}).write_text(str(child.pid))
     time.sleep(600)
     """
-    error = failure_of(tmp_path / "project", {"shop/spiders/a.py": textwrap.dedent(source)}, timeout_s=1.5)
-    assert "did not end within 1.5 s" in error.message
+    error = failure_of(tmp_path / "project", {"shop/spiders/a.py": textwrap.dedent(source)}, timeout_s=10)
+    assert "did not end within 10 s" in error.message
     pid = int(pid_path.read_text())
-    wait_until(lambda: is_gone(pid), deadline_s=10, what="the end of the spider module's child")
+    wait_until(lambda: is_gone(pid), deadline_s=60, what="the end of the spider module's child")
 
 
 def test_ctrl_c_ends_the_process_that_imports_the_egg(tmp_path: Path) -> None:
@@ -173,14 +173,14 @@ def test_ctrl_c_ends_the_process_that_imports_the_egg(tmp_path: Path) -> None:
     )
     caller = subprocess.Popen([sys.executable, "-c", script], start_new_session=True, stderr=subprocess.DEVNULL)
     try:
-        wait_until(lambda: pid_path.exists() and pid_path.read_text(), deadline_s=30, what="the egg's import")
+        wait_until(lambda: pid_path.exists() and pid_path.read_text(), deadline_s=60, what="the egg's import")
         os.kill(caller.pid, signal.SIGINT)
-        assert caller.wait(10) != 0
+        assert caller.wait(60) != 0
     finally:
         caller.kill()
         caller.wait()
     pid = int(pid_path.read_text())
-    wait_until(lambda: is_gone(pid), deadline_s=10, what="the end of the process that imports the egg")
+    wait_until(lambda: is_gone(pid), deadline_s=60, what="the end of the process that imports the egg")
 
 
 def test_a_python_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_a_prometheus_scrapes_evaluates_every_rule_and_answers_every_panel(tmp_p
             rules = server.get("rules")["groups"][0]["rules"]
             return all(rule["health"] == "ok" for rule in rules)
 
-        wait_until(is_evaluated, deadline_s=20, what="every rule to be evaluated well")
+        wait_until(is_evaluated, deadline_s=60, what="every rule to be evaluated well")
         for panel in dashboard_object()["panels"]:
             for asked in panel.get("targets", ()):
                 expression = asked["expr"].replace("$instance", ".*").replace("$__rate_interval", "1m")
@@ -154,4 +154,4 @@ def test_a_prometheus_scrapes_evaluates_every_rule_and_answers_every_panel(tmp_p
         def is_seen() -> bool:
             return any(each["labels"]["alertname"] == "CrawlctlNodeDown" for each in server.get("alerts")["alerts"])
 
-        wait_until(is_seen, deadline_s=20, what="the node that is down to be seen")
+        wait_until(is_seen, deadline_s=60, what="the node that is down to be seen")

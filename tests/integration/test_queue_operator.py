@@ -155,7 +155,7 @@ def test_queued_jobs_are_listed_from_their_records_while_no_node_answers(desk: Q
     (job,) = send(desk)
     node = plug("a")
     node.wait_for_jobs(job.id)
-    wait_until(lambda: desk.job(job.id).pages == 7, deadline_s=10, what="the progress to be told")
+    wait_until(lambda: desk.job(job.id).pages == 7, deadline_s=60, what="the progress to be told")
     found = list_everywhere(nodes, lambda: desk.store, EVERY)
     assert [(each.id, each.state, each.node, each.pages) for each in found.jobs] == [(job.id, JobState.RUNNING, "a", 7)]
     assert (found.unseen, found.note) == ({}, None)
@@ -246,7 +246,7 @@ def test_a_job_whose_node_does_not_end_it_is_told_with_its_node(
 ) -> None:
     monkeypatch.setattr("toolkit.cluster.cancel_queued.FORCED_GRACE_S", 0.1)
     (job,) = send(desk)
-    plug("a", lease_s=1.0, is_deaf=True).wait_for_jobs(job.id)
+    plug("a", lease_s=5.0, is_deaf=True).wait_for_jobs(job.id)
     (done,) = cancel_all(desk, unreachable("a"), [job], grace_s=0.1)
     assert done.after is JobState.RUNNING
     assert done.error is not None
@@ -413,7 +413,7 @@ def test_a_drained_node_ends_what_it_has_and_takes_nothing_more(desk: QueueDesk,
         if looks == 2:
             node.end(job.id)
 
-    (drained,) = drain(desk.store, names("a"), who="ann@desk", wait_s=10, on_look=on_look)
+    (drained,) = drain(desk.store, names("a"), who="ann@desk", wait_s=60, on_look=on_look)
     assert (drained.name, drained.running, drained.error) == ("a", 0, None)
     (waiting,) = send(desk)
     assert desk.job(waiting.id).state is JobState.PENDING
@@ -432,10 +432,19 @@ def test_a_drain_that_takes_too_long_says_what_still_runs(desk: QueueDesk, plug:
     assert (again.running, again.error) == (1, None)
 
 
+def test_a_node_that_has_told_nothing_since_its_drain_is_not_called_empty(desk: QueueDesk) -> None:
+    desk.register(a_report("silent"))
+    send(desk)
+    desk.run(a_report("silent"))
+    (drained,) = drain(desk.store, names("silent"), who="ann@desk", wait_s=0.3)
+    assert drained.running == 0
+    assert "has not told yet" in str(drained.error)
+
+
 def test_a_lost_node_is_empty_and_may_be_forgotten(desk: QueueDesk) -> None:
     report: NodeReport = desk.register(a_report("gone", lease_s=SHORT_S, running=2))
-    wait_until(lambda: registered(desk.store)[0].state is NodeState.LOST, deadline_s=10, what="the node to be lost")
-    (drained,) = drain(desk.store, [report.name], who="ann@desk", wait_s=10)
+    wait_until(lambda: registered(desk.store)[0].state is NodeState.LOST, deadline_s=60, what="the node to be lost")
+    (drained,) = drain(desk.store, [report.name], who="ann@desk", wait_s=60)
     assert (drained.running, drained.error) == (0, None)
     assert forget(desk.store, [report.name]) == ["gone"]
     assert registered(desk.store) == ()

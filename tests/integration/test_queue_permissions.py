@@ -21,7 +21,7 @@ from toolkit.model.jobs import JobState
 from toolkit.model.queue import Cap
 from toolkit.store.redis_errors import ACL_RULES
 
-SOON_S = 10.0
+SOON_S = 60.0
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def test_what_was_acknowledged_survives_sigkill(server: RedisServer, folder: Pat
         for number in range(1000):
             connection.set(f"key-{number}", number)
     os.kill(pid_of(folder), signal.SIGKILL)
-    wait_until(lambda: not server.is_running, deadline_s=5, what="the server to be gone")
+    wait_until(lambda: not server.is_running, deadline_s=60, what="the server to be gone")
     assert server.start(port, PASSWORD).action == "started"
     with client(port) as connection:
         assert connection.dbsize() == 1000

@@ -24,7 +24,7 @@ from toolkit.model.rolls import DONE, NOT_BEGUN, Rolled
 from toolkit.provision.remote import CONNECT
 from toolkit.provision.rolling import CHANGE, DRAIN, HEALTH, Care, Changed, InterruptedRollError, drainer, roll
 
-QUICK = Care(drain_s=0.3, health_s=2)
+QUICK = Care(drain_s=0.3, health_s=60)
 
 
 @pytest.fixture
@@ -108,9 +108,9 @@ def test_a_host_that_does_not_get_well_stops_the_roll_and_stays_drained(hosts: H
         hosts.nodes[host.name].start_anew(unfit="the disk is full" if host.name == "b" else None)
         return Changed("restarted")
 
-    rolled = hosts.roll(change)
+    rolled = hosts.roll(change, care=replace(QUICK, health_s=4))
     assert [each.step for each in rolled] == [DONE, HEALTH, NOT_BEGUN]
-    assert str(rolled[1].error) == "b is not well after 2 s: it takes no job: the disk is full"
+    assert str(rolled[1].error) == "b is not well after 4 s: it takes no job: the disk is full"
     assert rolled[1].note == "b stays drained"
     assert hosts.draining() == ["b"]
 
@@ -144,7 +144,7 @@ def test_an_interruption_ends_the_wait_for_jobs_and_begins_no_further_host(hosts
     hosts.nodes["b"].wait_for_jobs("long")
 
     def interrupt() -> None:
-        wait_until(lambda: hosts.draining() == ["b"], deadline_s=20, what="b to drain")
+        wait_until(lambda: hosts.draining() == ["b"], deadline_s=60, what="b to drain")
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()

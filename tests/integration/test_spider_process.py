@@ -71,8 +71,8 @@ def test_a_finished_crawl_reports_its_counts_and_its_exit(
 
 def test_a_running_crawl_reports_at_once_and_again(run: SpiderRun, site: SlowSite) -> None:
     run.start("pages", site=site.url, count=MANY)
-    wait_until(lambda: run.progress, deadline_s=30, what="a first report")
-    later = wait_until(lambda: (p := run.progress) and p.pages_per_minute and p, deadline_s=10, what="a rate")
+    wait_until(lambda: run.progress, deadline_s=60, what="a first report")
+    later = wait_until(lambda: (p := run.progress) and p.pages_per_minute and p, deadline_s=60, what="a rate")
     assert isinstance(later, Progress)
     assert later.state is JobState.RUNNING
     assert later.pages
@@ -127,7 +127,7 @@ def test_an_interrupt_before_scrapy_listens_is_recorded_as_that_signal(tmp_path:
 
 def test_a_killed_process_leaves_no_exit(run: SpiderRun, site: SlowSite) -> None:
     run.start("pages", site=site.url, count=MANY)
-    wait_until(lambda: site.asked, deadline_s=30, what="the first download")
+    wait_until(lambda: site.asked, deadline_s=60, what="the first download")
     run.signal(signal.SIGKILL)
     assert run.wait() == -signal.SIGKILL
     assert run.folder.read(EXIT) is None
@@ -157,10 +157,10 @@ def test_a_process_registers_itself_before_anything_of_the_project_runs(tmp_path
 
 def test_of_two_runners_on_one_folder_only_one_runs(run: SpiderRun, site: SlowSite) -> None:
     run.start("pages", site=site.url, count=MANY)
-    wait_until(lambda: run.folder.read(PROCESS), deadline_s=30, what="the first to register")
+    wait_until(lambda: run.folder.read(PROCESS), deadline_s=60, what="the first to register")
     command = [sys.executable, "-m", RUNNER, "crawl", "pages", "-a", f"site={site.url}"]
     second = subprocess.run(
-        command, cwd=run.home, env=run.environment(), capture_output=True, text=True, timeout=30, check=False
+        command, cwd=run.home, env=run.environment(), capture_output=True, text=True, timeout=60, check=False
     )
     assert second.returncode == 75
     assert "has a process already" in second.stderr
@@ -185,7 +185,7 @@ def test_a_job_whose_folder_is_gone_is_not_run(run: SpiderRun, site: SlowSite) -
     env = run.environment()
     shutil.rmtree(run.folder.path)
     command = [sys.executable, "-m", RUNNER, "crawl", "pages", "-a", f"site={site.url}"]
-    ended = subprocess.run(command, cwd=run.home, env=env, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(command, cwd=run.home, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 75
     assert not (run.home / "started").exists()
 
@@ -201,8 +201,8 @@ def test_a_job_has_a_process_group_of_its_own_even_if_its_parent_gave_it_none(ru
         assert start is not None
         assert {child.pid, grandchild} <= set(group_members_left(child.pid, start))
         assert signal_group(child.pid, start, signal.SIGKILL)
-        assert child.wait(10) == -signal.SIGKILL
-        wait_until(lambda: not group_members_left(child.pid, start), deadline_s=5, what="the whole group to be gone")
+        assert child.wait(60) == -signal.SIGKILL
+        wait_until(lambda: not group_members_left(child.pid, start), deadline_s=60, what="the whole group to be gone")
     finally:
         child.kill()
         child.wait()
@@ -215,7 +215,7 @@ def test_a_job_has_a_process_group_of_its_own_even_if_its_parent_gave_it_none(ru
 def test_spiders_are_listed_as_by_scrapyds_own_runner(run: SpiderRun, runner: str) -> None:
     command = [sys.executable, "-m", runner, "list", "-s", "LOG_STDOUT=0"]
     listed = subprocess.run(
-        command, cwd=run.home, env=run.environment(), capture_output=True, text=True, timeout=30, check=False
+        command, cwd=run.home, env=run.environment(), capture_output=True, text=True, timeout=60, check=False
     )
     assert listed.returncode == 0, listed.stderr
     assert listed.stdout.split() == ["busy", "exits", "exits_at_once", "pages", "parent", "raises"]
@@ -225,7 +225,7 @@ def test_spiders_are_listed_as_by_scrapyds_own_runner(run: SpiderRun, runner: st
 def test_by_hand_it_is_scrapyds_runner(run: SpiderRun, site: SlowSite) -> None:
     env = {name: value for name, value in run.environment().items() if name != "CRAWLCTL_RUN"}
     command = [sys.executable, "-m", RUNNER, "crawl", "pages", "-a", f"site={site.url}"]
-    ended = subprocess.run(command, cwd=run.home, env=env, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(command, cwd=run.home, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 0
     assert "Reporter" not in ended.stderr
     assert site.asked == 3
@@ -281,9 +281,10 @@ def test_a_project_with_statistics_of_its_own_is_reported_without_counts(tmp_pat
 
 def test_a_folder_that_vanishes_does_not_disturb_the_crawl_and_is_logged_once(run: SpiderRun, site: SlowSite) -> None:
     run.start("pages", site=site.url, count="400", settings={"LOG_FILE": "crawl.log"})
-    wait_until(lambda: run.progress, deadline_s=30, what="a first report")
-    shutil.rmtree(run.folder.path)
-    assert run.wait(deadline_s=60) == 0
+    wait_until(lambda: run.progress, deadline_s=60, what="a first report")
+    # At one blow: the spider may write into it while it is emptied.
+    run.folder.path.rename(run.home / "gone")
+    assert run.wait() == 0
     log = (run.home / "crawl.log").read_text()
     assert log.count("cannot be told") == 1
     assert "'item_scraped_count': 400" in log
@@ -297,20 +298,20 @@ def test_a_paused_spider_downloads_nothing_and_goes_on_when_resumed(
     run: SpiderRun, site: SlowSite, settings: dict[str, str]
 ) -> None:
     run.start("pages", settings=settings, site=site.url, count=MANY)
-    wait_until(lambda: site.asked > 20, deadline_s=30, what="the crawl to run")
+    wait_until(lambda: site.asked > 20, deadline_s=60, what="the crawl to run")
     run.wish(Wish(is_paused=True))
-    wait_until(lambda: state_of(run) is JobState.PAUSED, deadline_s=5, what="the pause to be reported")
-    wait_until(lambda: is_left_alone(site), deadline_s=8, what="all downloads to end, also what waited for its turn")
+    wait_until(lambda: state_of(run) is JobState.PAUSED, deadline_s=60, what="the pause to be reported")
+    wait_until(lambda: is_left_alone(site), deadline_s=60, what="all downloads to end, also what waited for its turn")
     before = site.asked
     run.wish(Wish())
-    wait_until(lambda: site.asked > before + 20, deadline_s=5, what="the crawl to go on")
-    wait_until(lambda: state_of(run) is JobState.RUNNING, deadline_s=5, what="the end of the pause to be reported")
+    wait_until(lambda: site.asked > before + 20, deadline_s=60, what="the crawl to go on")
+    wait_until(lambda: state_of(run) is JobState.RUNNING, deadline_s=60, what="the end of the pause to be reported")
 
 
 def test_a_spider_that_is_paused_from_the_start_downloads_nothing(run: SpiderRun, site: SlowSite) -> None:
     run.wish(Wish(is_paused=True))
     run.start("pages", site=site.url)
-    wait_until(lambda: state_of(run) is JobState.PAUSED, deadline_s=30, what="the pause to be reported")
+    wait_until(lambda: state_of(run) is JobState.PAUSED, deadline_s=60, what="the pause to be reported")
     assert is_left_alone(site)
     assert site.asked == 0
     run.wish(Wish())
@@ -321,11 +322,11 @@ def test_a_spider_that_is_paused_from_the_start_downloads_nothing(run: SpiderRun
 @LOOP
 def test_a_paused_spider_can_be_closed(run: SpiderRun, site: SlowSite, settings: dict[str, str]) -> None:
     run.start("pages", settings=settings, site=site.url, count=MANY)
-    wait_until(lambda: site.asked > 20, deadline_s=30, what="the crawl to run")
+    wait_until(lambda: site.asked > 20, deadline_s=60, what="the crawl to run")
     run.wish(Wish(is_paused=True))
-    wait_until(lambda: state_of(run) is JobState.PAUSED, deadline_s=5, what="the pause to be reported")
+    wait_until(lambda: state_of(run) is JobState.PAUSED, deadline_s=60, what="the pause to be reported")
     run.signal(signal.SIGINT)
-    assert run.wait(deadline_s=10) == 0
+    assert run.wait() == 0
     assert run.progress is not None
     assert run.progress.finish_reason == "shutdown"
 
@@ -333,28 +334,28 @@ def test_a_paused_spider_can_be_closed(run: SpiderRun, site: SlowSite, settings:
 def test_tuning_changes_how_many_pages_are_asked_for_at_once_and_can_be_undone(run: SpiderRun, site: SlowSite) -> None:
     site.page_s = 0.2
     run.start("pages", site=site.url, count=MANY)
-    wait_until(lambda: site.most_at_once() == 8, deadline_s=30, what="eight at once")
+    wait_until(lambda: site.most_at_once() == 8, deadline_s=60, what="eight at once")
     for wished, most in [(2, 2), (12, 12), (None, 8)]:
         run.wish(Wish(concurrency=wished))
-        wait_until(partial(has_at_most, site, most), deadline_s=8, what=f"{most} at once", pause_s=0.7)
+        wait_until(partial(has_at_most, site, most), deadline_s=60, what=f"{most} at once", pause_s=0.7)
 
 
 @pytest.mark.parametrize("settings", [{}, {"AUTOTHROTTLE_ENABLED": "True"}], ids=["plain", "autothrottle"])
 def test_a_wished_delay_holds_and_ends_at_once(run: SpiderRun, site: SlowSite, settings: dict[str, str]) -> None:
     quick = {"AUTOTHROTTLE_START_DELAY": "0", "DOWNLOAD_DELAY_JITTER": "0"}
     run.start("pages", settings={**quick, **settings}, site=site.url, count=MANY)
-    wait_until(lambda: site.asked > 20, deadline_s=30, what="the crawl to run")
+    wait_until(lambda: site.asked > 20, deadline_s=60, what="the crawl to run")
     run.wish(Wish(delay_s=0.5))
-    time.sleep(1)  # Until it is followed.
+    wait_until(lambda: asked_in(site, 1.0) <= 3, deadline_s=60, what="the delay to be followed")
     before, at = site.asked, time.monotonic()
     time.sleep(3)
     assert site.asked - before <= (time.monotonic() - at) / 0.5 + 1
     assert site.asked - before >= 3
     run.wish(Wish(delay_s=600))
-    time.sleep(1)
+    wait_until(partial(is_left_alone, site), deadline_s=60, what="the long delay to be followed")
     before = site.asked
     run.wish(Wish())
-    wait_until(lambda: site.asked > before + 20, deadline_s=5, what="the crawl not to wait for the old delay")
+    wait_until(lambda: site.asked > before + 20, deadline_s=60, what="the crawl not to wait for the old delay")
 
 
 # --- a node that is gone
@@ -368,7 +369,7 @@ def test_a_spider_whose_node_is_gone_ends_gracefully_within_the_lease_and_a_litt
         run.start("pages", settings=settings, site=site.url, count=MANY)
         beat_until(run, lambda: site.asked, what="the crawl to run")
         silent_since = time.monotonic()
-        assert run.wait(deadline_s=3 + 5) == 0
+        assert run.wait(deadline_s=3 + 30) == 0
         assert time.monotonic() - silent_since > 2
         assert run.exit == Exit(exit_code=0, node_was_lost=True)
         assert run.progress is not None
@@ -388,27 +389,27 @@ def test_a_spider_whose_node_is_gone_takes_what_it_started_with_it(tmp_path: Pat
         child = int(run.wait_for_file("child"))
         start = start_of(child)
         assert start is not None
-        assert run.wait(deadline_s=10) == 0
-        wait_until(lambda: not is_alive(child, start), deadline_s=5, what="its child to be gone")
+        assert run.wait() == 0
+        wait_until(lambda: not is_alive(child, start), deadline_s=60, what="its child to be gone")
         assert run.exit == Exit(exit_code=0, node_was_lost=True)
 
 
 def test_a_spider_whose_node_lives_goes_on(tmp_path: Path, site: SlowSite) -> None:
-    with SpiderRun(tmp_path, claim={"lease_s": 1}) as run:
+    with SpiderRun(tmp_path, claim={"lease_s": 4}) as run:
         run.start("pages", site=site.url, count=MANY)
         beat_until(run, lambda: site.asked, what="the crawl to run")
-        ends_at = time.monotonic() + 4
-        beat_until(run, lambda: time.monotonic() > ends_at, what="four leases to pass")
+        ends_at = time.monotonic() + 9
+        beat_until(run, lambda: time.monotonic() > ends_at, what="two leases to pass")
         assert run.is_running
         assert state_of(run) is JobState.RUNNING
 
 
 def test_a_process_that_was_stopped_with_its_node_goes_on_with_it(tmp_path: Path, site: SlowSite) -> None:
-    with SpiderRun(tmp_path, claim={"lease_s": 2}) as run:
+    with SpiderRun(tmp_path, claim={"lease_s": 4}) as run:
         run.start("pages", site=site.url, count=MANY)
         beat_until(run, lambda: site.asked, what="the crawl to run")
         run.signal(signal.SIGSTOP)
-        time.sleep(4)  # Two leases in which nobody is awake.
+        time.sleep(8)  # Two leases in which nobody is awake.
         run.signal(signal.SIGCONT)
         time.sleep(0.5)  # The node needs a moment to wake up too.
         ends_at = time.monotonic() + 2
@@ -432,8 +433,8 @@ def test_a_spider_that_only_computes_is_killed_with_its_children_when_its_node_i
         child = int(run.wait_for_file("child"))
         start = start_of(child)
         assert start is not None
-        assert run.wait(deadline_s=15) == -signal.SIGKILL
-        wait_until(lambda: not is_alive(child, start), deadline_s=5, what="its child to be gone")
+        assert run.wait() == -signal.SIGKILL
+        wait_until(lambda: not is_alive(child, start), deadline_s=60, what="its child to be gone")
         assert run.exit == Exit(signal="SIGKILL", node_was_lost=True)
 
 
@@ -458,6 +459,13 @@ def has_at_most(site: SlowSite, most: int) -> bool:
     return site.most_at_once() == most
 
 
+def asked_in(site: SlowSite, seconds: float) -> int:
+    """Return how many pages are asked for in so many seconds from now on."""
+    before = site.asked
+    time.sleep(seconds)
+    return site.asked - before
+
+
 def is_left_alone(site: SlowSite) -> bool:
     """Tell whether nobody asks for a page for a second, in which a crawl asks for a hundred."""
     before = site.asked
@@ -473,4 +481,4 @@ def beat_until(run: SpiderRun, condition: object, *, what: str) -> None:
         run.folder.touch_alive()
         return condition()
 
-    wait_until(beat, deadline_s=30, what=what)
+    wait_until(beat, deadline_s=60, what=what)

@@ -87,11 +87,11 @@ def test_unknown_host_keys_are_only_taken_when_asked_for(desk: Path, server: Ssh
 
 def test_ctrl_c_ends_the_command_on_every_host(desk: Path) -> None:
     with RunningCrawlctl("nodes", "exec", "--on", "here", "--", "echo begun; sleep 4717.5", cwd=desk) as command:
-        wait_until(lambda: command.out.count("begun") == 2, deadline_s=20, what="both to begin")
+        wait_until(lambda: command.out.count("begun") == 2, deadline_s=60, what="both to begin")
         command.interrupt()
         ended = command.wait().expect(130)
     assert "the connection was ended" in ended.err
-    wait_until(lambda: not is_running("4717.5"), deadline_s=10, what="the commands to be gone")
+    wait_until(lambda: not is_running("4717.5"), deadline_s=60, what="the commands to be gone")
 
 
 def test_logs_of_nodes_are_merged_by_time(desk: Path) -> None:
@@ -115,15 +115,15 @@ def test_logs_of_nodes_are_merged_by_time(desk: Path) -> None:
 def test_a_log_is_followed_until_ctrl_c_and_nothing_is_left_on_the_host(desk: Path) -> None:
     log = write_log(desk, "node-1", "one\ntwo\n")
     with RunningCrawlctl("nodes", "logs", "--on", "node-1", "-f", "-n", "1", cwd=desk) as command:
-        wait_until(lambda: "two" in command.out, deadline_s=20, what="the last line")
+        wait_until(lambda: "two" in command.out, deadline_s=60, what="the last line")
         with log.open("a") as file:
             file.write("three\n")
-        wait_until(lambda: "three" in command.out, deadline_s=20, what="the new line")
+        wait_until(lambda: "three" in command.out, deadline_s=60, what="the new line")
         assert is_running(str(log))
         command.interrupt()
         command.wait().expect(130)
         assert command.out == "node-1 | two\nnode-1 | three\n"
-    wait_until(lambda: not is_running(str(log)), deadline_s=10, what="tail to be gone")
+    wait_until(lambda: not is_running(str(log)), deadline_s=60, what="tail to be gone")
 
 
 def test_a_host_that_is_no_node_says_how_it_becomes_one(desk: Path) -> None:

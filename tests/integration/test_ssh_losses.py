@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -36,20 +37,23 @@ def relay(server: SshServer) -> Iterator[TcpRelay]:
         yield relay
 
 
+def how_many_run(*words: str) -> int:
+    """Return how many processes have exactly this command line."""
+    wanted = "\0".join(words).encode() + b"\0"
+    found = 0
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found += path.read_bytes() == wanted
+    return found
+
+
 def is_running(*words: str) -> bool:
     """Tell whether a process has exactly this command line."""
-    wanted = "\0".join(words).encode() + b"\0"
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if path.read_bytes() == wanted:
-                return True
-        except OSError:
-            continue
-    return False
+    return how_many_run(*words) > 0
 
 
 def soon(condition: Callable[[], bool], what: str) -> None:
-    wait_until(condition, deadline_s=15, what=what)
+    wait_until(condition, deadline_s=60, what=what)
 
 
 def test_a_connection_cut_in_the_middle_is_told_ends_the_command_and_is_made_anew(
@@ -57,7 +61,12 @@ def test_a_connection_cut_in_the_middle_is_told_ends_the_command_and_is_made_ane
 ) -> None:
     remote = connector()(server.host(port=relay.port))
     remote.check(["true"], doing="connect")
-    threading.Timer(0.3, relay.cut).start()
+
+    def cut() -> None:
+        soon(lambda: is_running("sleep", "4713.5"), "the command to run")
+        relay.cut()
+
+    threading.Thread(target=cut, daemon=True).start()
     with pytest.raises(HostUnreachableError, match="node-1: wait there: the connection broke"):
         remote.run(["sleep", "4713.5"], doing="wait there")
     soon(lambda: not is_running("sleep", "4713.5"), "the command to be gone")
@@ -90,7 +99,7 @@ def test_a_host_that_falls_silent_is_given_up_in_time(
     server: SshServer, relay: TcpRelay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ssh, "LOOK_AFTER_S", 0.5)
-    monkeypatch.setattr(ssh, "SILENT_S", 1.0)
+    monkeypatch.setattr(ssh, "SILENT_S", 3.0)
     remote = connector()(server.host(port=relay.port))
     lines: list[str] = []
 
@@ -111,7 +120,7 @@ def test_a_host_that_falls_silent_is_given_up_in_time(
 
     with pytest.raises(HostUnreachableError, match="send source"):
         remote.send(source, str(tmp_path / "there"), on_bytes=swallow)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 40
     assert lines == ["begun"]
     relay.cut()
     soon(lambda: not is_running("sleep", "4714.5"), "the command to be gone")
@@ -130,7 +139,7 @@ def test_a_host_that_does_not_even_greet_is_given_up_in_time(server: SshServer, 
     begun = time.monotonic()
     with pytest.raises(HostUnreachableError, match=r"no SSH server greets on .* within 1 s"):
         remote.check(["true"], doing="connect")
-    assert time.monotonic() - begun < 6
+    assert time.monotonic() - begun < 30
 
 
 def test_an_operator_that_is_killed_leaves_no_command_behind(server: SshServer, tmp_path: Path) -> None:
@@ -176,7 +185,7 @@ def test_forty_hosts_are_done_in_the_order_named_and_failures_stay_their_own(ser
         on_step=lambda name, step: steps.append(f"{name} {step}"),
         on_done=lambda outcome: done.append(outcome.node),
     )
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < 60
     assert [outcome.node for outcome in outcomes] == [host.name for host in hosts]
     assert [outcome.node for outcome in outcomes.failed] == ["node-7"]
     assert isinstance(outcomes.failed[0].error, HostUnreachableError)
@@ -192,7 +201,7 @@ def test_ctrl_c_ends_what_runs_everywhere(server: SshServer) -> None:
         remote.follow(["sleep", "4716.5"], doing="wait", on_line=say)
 
     def interrupt() -> None:
-        soon(lambda: is_running("sleep", "4716.5"), "the commands to run")
+        soon(lambda: how_many_run("sleep", "4716.5") == 2, "the commands to run")
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()

@@ -179,7 +179,7 @@ def test_a_file_held_by_another_process_is_told_after_the_timeout(tmp_path: Path
     began = time.monotonic()
     with pytest.raises(StoreUnreachableError, match=r"another process has held it for 0\.3 s"), waiting.writing():
         pass
-    assert 0.2 < time.monotonic() - began < 5
+    assert 0.2 < time.monotonic() - began < 30
     assert store.jobs.unfinished() == ()
 
     other.execute("ROLLBACK")

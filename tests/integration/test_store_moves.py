@@ -15,7 +15,7 @@ from toolkit.model.hosts import Secret
 from toolkit.store.connect import RedisDoor
 
 AT_ONCE = 6
-PATIENCE_S = 0.5
+PATIENCE_S = 3.0
 
 
 def test_after_a_change_of_address_the_second_call_is_answered(redis_server: RedisServer, tmp_path: Path) -> None:

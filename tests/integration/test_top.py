@@ -103,7 +103,7 @@ def test_a_running_job_is_gone_only_when_its_node_says_so(cluster: BusyCluster, 
 
     def obey() -> None:
         wait_until(
-            lambda: queue.job(claim.job.id).cancel_requested_at, deadline_s=10, what="the wish to reach the node"
+            lambda: queue.job(claim.job.id).cancel_requested_at, deadline_s=60, what="the wish to reach the node"
         )
         assert "gone" not in screen_of(app)
         _finish(queue, claim)

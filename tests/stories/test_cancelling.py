@@ -55,7 +55,7 @@ def asleep(stage: Stage, *words: str) -> dict[str, Any]:
 def until_logged(stage: Stage, job: dict[str, Any], words: str) -> None:
     node = next(node for node in stage.nodes if node.name == job["node"])
     log = node.folder / "logs" / job["project"] / job["spider"] / f"{job['id']}.log"
-    wait_until(lambda: log.exists() and words in log.read_text(), deadline_s=30, what=f"{words!r} in {log}")
+    wait_until(lambda: log.exists() and words in log.read_text(), deadline_s=60, what=f"{words!r} in {log}")
 
 
 def test_a_pending_job_is_taken_out_of_the_queue_and_never_runs(stage: Stage) -> None:
@@ -188,20 +188,20 @@ def test_ctrl_c_while_a_cancel_waits_ends_the_waiting(stage: Stage, tmp_path: Pa
         entry = NodeEntry("node-1", "127.0.0.1", proxy.port, first.credentials)
         watched = Desk.of([entry], stage.redis.url, tmp_path, secrets=stage.desk.secrets)
         with watched.begin("cancel", job["id"], "--grace", "60") as command:
-            wait_until(lambda: proxy.calls["status.json"] > 2, deadline_s=20, what="the waiting to begin")
+            wait_until(lambda: proxy.calls["status.json"] > 2, deadline_s=60, what="the waiting to begin")
             command.interrupt()
-            stage.desk.read(command.wait(timeout_s=5), 130)
+            stage.desk.read(command.wait(timeout_s=30), 130)
     assert process_of(job["id"])
     # The wish is remembered: whatever ends it now, it was cancelled.
     stage.nodes[0].kill_spiders()
-    wait_until(lambda: stage.desk.job(job["id"])["state"] != "running", deadline_s=20, what="its end")
+    wait_until(lambda: stage.desk.job(job["id"])["state"] != "running", deadline_s=60, what="its end")
     after = stage.desk.job(job["id"])
     assert (after["state"], after["finish_reason"]) == ("cancelled", "killed")
 
 
 def test_whoever_waits_for_a_job_that_is_cancelled_is_told_so(stage: Stage) -> None:
     with stage.desk.begin("schedule", "deaf", "--id", "waited-for", "--wait", "--output", "json") as waiting:
-        wait_until(lambda: process_of("waited-for"), deadline_s=20, what="the spider to run")
+        wait_until(lambda: process_of("waited-for"), deadline_s=60, what="the spider to run")
         until_logged(stage, stage.desk.job("waited-for"), "deaf from now on")
         stage.desk.json("cancel", "waited-for", "--grace", "0")
         ended = stage.desk.read(waiting.wait(), 8)

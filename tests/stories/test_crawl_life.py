@@ -14,7 +14,7 @@ from support.scrapy_projects import write_project
 from support.scrapyd_node import TEST_CREDENTIALS, ScrapydNode
 from support.waiting import wait_until
 
-pytestmark = [pytest.mark.xdist_group("stories-crawl-life"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("stories-crawl-life"), pytest.mark.timeout(600)]
 
 SOON_S = 60.0
 
@@ -139,13 +139,13 @@ def test_several_workers_share_a_crawl_and_all_finish(stage: Stage) -> None:
 
 
 def test_a_crawl_is_steered_loses_workers_and_ends_by_itself_with_every_page(stage: Stage) -> None:
-    with LinkedSite(700, page_s=1.0) as site:
+    with LinkedSite(700, page_s=2.0) as site:
         first, second, third = stage.schedule(site, "steered", workers=3)
         shown = stage.wait_for_workers("steered", 3)
         assert {each["job"] for each in shown["workers"]} == {first, second, third}
         assert {each["node"] for each in shown["workers"]} == {"node-1", "node-2"}
 
-        paused = stage.desk.json("crawls", "pause", "steered")
+        paused = stage.desk.json("crawls", "pause", "steered", "--timeout", "50s")
         assert (paused["paused"], paused["live_workers"], paused["in_flight"]) == (True, 3, 0)
         asked = sum(site.fetched().values())
         pending = stage.desk.json("crawls", "peek", "steered", "--limit", "3")
@@ -159,7 +159,7 @@ def test_a_crawl_is_steered_loses_workers_and_ends_by_itself_with_every_page(sta
         stage.wait_for_more(site, asked)
         assert stage.show("steered")["in_flight"] <= 2
 
-        (cancelled,) = stage.desk.json("cancel", first, "--grace", "20")["jobs"]
+        (cancelled,) = stage.desk.json("cancel", first, "--grace", "30")["jobs"]
         assert (cancelled["after"], cancelled["error"]) == ("cancelled", None)
         assert stage.show("steered")["live_workers"] == 2
 
@@ -171,7 +171,7 @@ def test_a_crawl_is_steered_loses_workers_and_ends_by_itself_with_every_page(sta
         shown = stage.show("steered")
         assert (shown["live_workers"], shown["state"]) == (1, "running")
         site.page_s = 0.02
-        assert stage.wait_for_end(third) == "finished"
+        assert stage.wait_for_end(third, deadline_s=200) == "finished"
         assert set(site.fetched()) == site.all_pages
     assert stage.desk.job(third)["finish_reason"] == "finished"
     assert stage.show("steered")["state"] == "over"

@@ -156,7 +156,7 @@ def test_a_pause_is_verified_with_every_worker_that_holds_anything(stage: Stage)
     push_pages(busy, "https://shop.example/1", "https://shop.example/2")
     (entry,) = busy.take(1)
     with stage.desk.begin("crawls", "pause", "books", "--output", "json") as pausing:
-        wait_until(lambda: stage.crawls.view().controls.is_paused, deadline_s=20, what="the wish to be there")
+        wait_until(lambda: stage.crawls.view().controls.is_paused, deadline_s=60, what="the wish to be there")
         assert pausing.is_running
         busy.finish(entry)
         told = stage.desk.read(pausing.wait(), 0).json()
@@ -167,9 +167,9 @@ def test_a_pause_is_verified_with_every_worker_that_holds_anything(stage: Stage)
     idle.commit()
     stage.desk.json("crawls", "pause", "books")
     with stage.desk.begin("crawls", "resume", "books") as resuming:
-        wait_until(lambda: not stage.crawls.view().controls.is_paused, deadline_s=20, what="the wish to be there")
-        wait_until(idle.take, deadline_s=20, what="the crawl to go on")
-        wait_until(lambda: idle.commit() and not resuming.is_running, deadline_s=20, what="the command to hear of it")
+        wait_until(lambda: not stage.crawls.view().controls.is_paused, deadline_s=60, what="the wish to be there")
+        wait_until(idle.take, deadline_s=60, what="the crawl to go on")
+        wait_until(lambda: idle.commit() and not resuming.is_running, deadline_s=60, what="the command to hear of it")
         stage.desk.read(resuming.wait(), 0)
     assert stage.show()["state"] == "running"
 

@@ -17,11 +17,12 @@ from support.waiting import wait_until
 from support.wheels import add_gated_source, add_wheel
 
 pytestmark = pytest.mark.xdist_group("stories-dependencies")
-SOON_S = 30.0
+SOON_S = 60.0
 
 _SPIDER = """\
 import asyncio
 import sys
+from pathlib import Path
 
 import scrapy
 
@@ -30,7 +31,8 @@ class TellsSpider(scrapy.Spider):
     name = "tells"
 
     async def start(self):
-        await asyncio.sleep(float(getattr(self, "sleep_s", 0)))
+        while (until := getattr(self, "until", None)) and not Path(until).exists():
+            await asyncio.sleep(0.05)
         yield scrapy.Request("data:,")
 
     def parse(self, response):
@@ -92,10 +94,12 @@ def test_a_release_whose_needs_the_node_lacks_is_refused_and_nothing_is_active(s
 def test_two_releases_with_clashing_needs_run_side_by_side_and_a_rollback_brings_the_old_back(stage: Stage) -> None:
     first, second = stage.deploy("tinydep==1.0"), stage.deploy("tinydep==2.0")
     assert first != second
-    (old,) = stage.desk.json("schedule", "tells", "-p", "shop", "--version", first, "-a", "sleep_s=3")["jobs"]
+    until = stage.desk.folder / "both-ran"
+    (old,) = stage.desk.json("schedule", "tells", "-p", "shop", "--version", first, "-a", f"until={until}")["jobs"]
     wait_until(lambda: process_of(old["id"]), deadline_s=SOON_S, what="the job of the first release")
     (new,) = stage.desk.json("schedule", "tells", "--wait")
     assert process_of(old["id"]) is not None, "both ran at once"
+    until.touch()
     wait_until(
         lambda: stage.desk.job(old["id"])["state"] == "finished",
         deadline_s=SOON_S,
@@ -109,11 +113,13 @@ def test_two_releases_with_clashing_needs_run_side_by_side_and_a_rollback_brings
     (again,) = stage.desk.json("schedule", "tells", "--wait")
     assert [item["has"] for item in stage.desk.items(again["id"])] == ["1.0"]
 
-    shown = stage.desk.json("nodes", "show", stage.node.name)["environments"].values()
-    assert sorted(shown) == [
-        f"tinydep==1.0; needed by shop {first}",
-        f"tinydep==2.0; needed by shop {second}",
-    ]
+    both = [f"tinydep==1.0; needed by shop {first}", f"tinydep==2.0; needed by shop {second}"]
+    # A node says so with its next heartbeat only.
+    wait_until(
+        lambda: sorted(stage.desk.json("nodes", "show", stage.node.name)["environments"].values()) == both,
+        deadline_s=SOON_S,
+        what="the node to tell of both environments",
+    )
     row = next(row for row in stage.desk.json("releases") if row["version"] == second)
     assert (row["needs"], row["environment"]) == (["tinydep==2.0"], True)
 

@@ -19,6 +19,7 @@ from support.waiting import wait_until
 pytestmark = pytest.mark.xdist_group("stories-events")
 
 INTERRUPTED = 130
+SOON_S = 60.0
 
 
 class Stage(NamedTuple):
@@ -46,7 +47,7 @@ def wait_told(following: RunningCrawlctl, *changes: str) -> None:
     """Wait until each change, written as kind and subject, is shown."""
     wait_until(
         lambda: set(changes) <= {f"{event['kind']} {event['subject']}" for event in told_by(following)},
-        deadline_s=30,
+        deadline_s=SOON_S,
         what=f"the news of {', '.join(changes)}",
     )
 
@@ -68,12 +69,12 @@ def test_who_follows_hears_of_all_that_changes_once_and_who_asks_later_too(stage
         stage.nodes[0].kill()
         wait_told(following, "node.lost node-1", "job.requeued moves", "job.lost once")
         with away(redis):
-            wait_until(lambda: "waiting for Redis" in following.err, deadline_s=30, what="the wait for Redis")
+            wait_until(lambda: "waiting for Redis" in following.err, deadline_s=SOON_S, what="the wait for Redis")
         stage.nodes[0].start()
         desk.json("schedule", "quick", "--id", "daily", "--on", "node-2")
         desk.json("cancel", "moves")
         wait_told(following, "job.finished daily", "job.cancelled moves")
-        wait_until(lambda: "lost" in backs(told_by(following)), deadline_s=30, what="the news that node-1 is back")
+        wait_until(lambda: "lost" in backs(told_by(following)), deadline_s=SOON_S, what="the news that node-1 is back")
 
         live = told_by(following)
         following.interrupt()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from support.desk import Desk
 from support.market import Market
 from support.redis_server import RedisServer
 from support.scrapyd_node import TEST_CREDENTIALS, ScrapydNode, running_nodes
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("stories-releases")
 
@@ -37,7 +39,11 @@ def stage(tmp_path_factory: pytest.TempPathFactory, story_redis: RedisServer) ->
         secrets = (TEST_CREDENTIALS[1], str(story_redis.password))
         desk = Desk.of(nodes, story_redis.url, folder / "desk", secrets=secrets)
         stage = Stage(desk, Market(folder / "market"), nodes, [])
-        stage.versions.extend(stage.deploy(release) for release in ("one", "two", "three"))
+        for release in ("one", "two", "three"):
+            stage.versions.append(stage.deploy(release))
+            # A version is named after its second, and nodes list versions by name.
+            begun = int(time.time())
+            wait_until(lambda begun=begun: int(time.time()) > begun, deadline_s=60, what="a second")  # type: ignore[misc]
         yield stage
         desk.cancel_all()
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from support.cli import NodeEntry
 from support.desk import FOREVER_S, Desk, kill_spider, process_of
+from support.faulty_server import FaultProxy
 from support.market import Market, market_egg
 from support.redis_server import RedisServer
 from support.scrapyd_node import TEST_CREDENTIALS, ScrapydNode
@@ -46,7 +48,7 @@ def sleepers(desk: Desk, *words: str) -> list[dict[str, Any]]:
     """Schedule jobs that last, and return them when their processes are there."""
     jobs: list[dict[str, Any]] = desk.json("schedule", "quick", "-a", f"sleep_s={FOREVER_S}", *words)["jobs"]
     for job in jobs:
-        wait_until(lambda job=job: process_of(job["id"]), deadline_s=30, what=f"{job['id']} to run")  # type: ignore[misc]
+        wait_until(lambda job=job: process_of(job["id"]), deadline_s=60, what=f"{job['id']} to run")  # type: ignore[misc]
     return jobs
 
 
@@ -89,7 +91,7 @@ def test_an_id_is_refused_when_it_is_known(stage: Stage) -> None:
     # The refusal says how it stands there, so it is let come to its end first.
     wait_until(
         lambda: stage.nodes[1].get("status.json", job="by-hand").get("currstate") == "finished",
-        deadline_s=40,
+        deadline_s=60,
         what="the job to end",
     )
     assert "by-hand is known on node-2 already" in stage.desk.error("schedule", "quick", "--id", "by-hand", exit_code=6)
@@ -160,8 +162,8 @@ def test_the_version_is_pinned_even_when_a_node_holds_one_that_sorts_later(stage
 def test_waiting_for_a_spider_that_is_killed_ends_with_eight(stage: Stage) -> None:
     words = ("schedule", "quick", "--id", "to-be-killed", "-a", f"sleep_s={FOREVER_S}", "--wait", "--output", "json")
     with stage.desk.begin(*words) as waiting:
-        wait_until(lambda: process_of("to-be-killed"), deadline_s=30, what="the spider to run")
-        wait_until(lambda: "asleep" in log_of(stage, "to-be-killed"), deadline_s=30, what="the spider to begin")
+        wait_until(lambda: process_of("to-be-killed"), deadline_s=60, what="the spider to run")
+        wait_until(lambda: "asleep" in log_of(stage, "to-be-killed"), deadline_s=60, what="the spider to begin")
         kill_spider("to-be-killed")
         ended = stage.desk.read(waiting.wait(), 8)
     job = ended.json()[0]
@@ -178,12 +180,18 @@ def test_a_spider_that_raises_has_finished_with_errors(stage: Stage) -> None:
     assert (job["state"], job["finish_reason"], job["errors"], job["pages"]) == ("finished", "finished", 2, 2)
 
 
-def test_ctrl_c_ends_the_waiting_and_not_the_job(stage: Stage) -> None:
+def test_ctrl_c_ends_the_waiting_and_not_the_job(stage: Stage, story_redis: RedisServer, tmp_path: Path) -> None:
     words = ("schedule", "quick", "--id", "goes-on", "-a", f"sleep_s={FOREVER_S}", "--wait", "--output", "json")
-    with stage.desk.begin(*words) as waiting:
-        wait_until(lambda: process_of("goes-on"), deadline_s=30, what="the spider to run")
-        waiting.interrupt()
-        ended = stage.desk.read(waiting.wait(), 130)
+    first = stage.nodes[0]
+    with FaultProxy(first.url) as proxy:
+        entry = NodeEntry("node-1", "127.0.0.1", proxy.port, first.credentials)
+        watched = Desk.of([entry], story_redis.url, tmp_path, secrets=stage.desk.secrets)
+        with watched.begin(*words) as waiting:
+            wait_until(lambda: process_of("goes-on"), deadline_s=60, what="the spider to run")
+            looks = proxy.calls.total()
+            wait_until(lambda: proxy.calls.total() > looks, deadline_s=60, what="the waiting to begin")
+            waiting.interrupt()
+            ended = stage.desk.read(waiting.wait(), 130)
     assert "the jobs go on; crawlctl cancel ID stops one: goes-on" in ended.err
     assert ended.json() == {"error": {"kind": "interrupted", "message": "interrupted", "hint": None}}
     assert process_of("goes-on")

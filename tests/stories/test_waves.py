@@ -130,7 +130,7 @@ def test_somebody_at_a_terminal_is_asked_what_to_do_about_a_wave_that_failed(sta
 def test_ctrl_c_leaves_a_rollout_that_somebody_finishes_later(stage: Stage) -> None:
     former = stage.desk.active()
     with stage.begin(*WAVES, "--pause", "10m") as command:
-        wait_until(lambda: stage.desk.json("rollouts") and _passed(stage) == 1, deadline_s=30, what="the first wave")
+        wait_until(lambda: stage.desk.json("rollouts") and _passed(stage) == 1, deadline_s=60, what="the first wave")
         command.interrupt()
         ended = stage.desk.read(command.wait(), 130)
     (left,) = stage.desk.json("rollouts")
@@ -149,11 +149,15 @@ def test_what_an_operator_left_who_was_killed_in_the_second_wave_is_finished(sta
     stage.nodes[1].freeze()
     try:
         with stage.begin(*WAVES) as command:
-            wait_until(lambda: "wave 2 of 3" in command.err, deadline_s=30, what="the second wave")
+            wait_until(lambda: "wave 2 of 3" in command.err, deadline_s=60, what="the second wave")
             os.killpg(command._started.pid, signal.SIGKILL)
             command.wait()
     finally:
         stage.nodes[1].thaw()
+    # It was silent for a while: until its next heartbeat it may be taken for lost.
+    wait_until(
+        lambda: stage.desk.json("nodes", "show", "node-2")["state"] == "live", deadline_s=60, what="node-2 to be heard"
+    )
     (left,) = stage.desk.json("rollouts")
     assert (left["wave"], stage.desk.active()) == (2, former)
     assert "is locked by" in stage.desk.error("rollouts", "resume", exit_code=6)

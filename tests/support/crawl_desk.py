@@ -39,7 +39,7 @@ from toolkit.store.frontier import open_frontier
 from toolkit.store.interfaces_crawls import Frontier
 from toolkit.store.open import open_store
 
-SOON_S = 10.0
+SOON_S = 30.0
 """Within this, whatever a test waits for has happened."""
 LONG_S = 600.0
 """A lease that outlives every test."""

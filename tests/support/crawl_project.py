@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import subprocess
@@ -15,7 +16,12 @@ from typing import Any, Self
 from support.processes import end, quiet_environment, start
 from support.waiting import wait_until
 
+from toolkit.model.hosts import Secret
+from toolkit.model.names import CrawlId
+from toolkit.store.open import open_store
+
 FRONTIER = "toolkit.spider.Scheduler"
+OPENS_WITHIN_S = 60.0
 ENDS_WITHIN_S = 60.0
 _REASON = re.compile(r"Spider closed \(([^)]*)\)")
 
@@ -169,6 +175,7 @@ class CrawlProject:
     def __init__(self, folder: Path, *, site: str, redis_url: str, settings: Mapping[str, object]) -> None:
         self.folder = folder
         self._site = site
+        self._redis_url = redis_url
         self._count = 0
         package = folder / "market"
         (package / "spiders").mkdir(parents=True)
@@ -186,6 +193,20 @@ class CrawlProject:
         given = [part for name, value in (arguments or {}).items() for part in ("-a", f"{name}={value}")]
         command = [sys.executable, "-m", "scrapy", "crawl", spider, *said, *given]
         return CrawlWorker(command, self.folder, log=self.folder / f"{spider}-{self._count}.log", site=self._site)
+
+    def wait_joined(self, crawl: str, *workers: CrawlWorker) -> None:
+        """Wait until each of these processes takes part in the crawl, however long its start takes."""
+        with contextlib.closing(open_store(Secret(self._redis_url), self.folder / "state")) as store:
+            assert store.shared is not None
+            crawls = store.shared.crawls
+
+            def are_there() -> bool:
+                assert all(worker.is_running for worker in workers), [worker.log[-3000:] for worker in workers]
+                view = crawls.view(CrawlId(crawl))
+                known = {str(each.name).split(":")[1] for each in view.workers} if view is not None else set()
+                return {str(worker.pid) for worker in workers} <= known
+
+            wait_until(are_there, deadline_s=OPENS_WITHIN_S, what=f"the workers of {crawl} to have joined")
 
 
 class CrawlWorker:
@@ -207,6 +228,12 @@ class CrawlWorker:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._process is not None:
             end(self._process)
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        assert self._process is not None, "it was never started"
+        return self._process.pid
 
     @property
     def is_running(self) -> bool:
@@ -244,7 +271,7 @@ class CrawlWorker:
         assert self._process is not None
         end(self._process)
 
-    def opened(self, deadline_s: float = 30.0) -> Self:
+    def opened(self, deadline_s: float = OPENS_WITHIN_S) -> Self:
         """Wait until its spider is open."""
         wait_until(lambda: self._has("Spider opened"), deadline_s=deadline_s, what="the spider to be opened")
         return self

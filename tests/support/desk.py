@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -72,15 +73,24 @@ class Desk:
         assert not shown, f"shows {shown}: {ended}"
         return ended
 
+    def gives(self, node: str, timeout_s: float) -> None:
+        """Let each call to one node take so many seconds, whatever the others get."""
+        path = self.folder / "inventory.yaml"
+        inventory = json.loads(path.read_text())
+        inventory["hosts"][node]["timeout_s"] = timeout_s
+        path.write_text(json.dumps(inventory))
+
     def job(self, job_id: str, *, exit_code: int = 0) -> dict[str, Any]:
         """Return what `jobs show` tells of a job."""
         shown: dict[str, Any] = self.json("jobs", "show", job_id, exit_code=exit_code)
         return shown
 
     def start_job(self, spider: str, *words: str) -> dict[str, Any]:
-        """Schedule one job and return it when its process is there."""
+        """Schedule one job and return it when its process is there, and the cluster knows that it runs."""
         job: dict[str, Any] = self.json("schedule", spider, *words)["jobs"][0]
-        wait_until(lambda: process_of(job["id"]), deadline_s=20, what=f"the process of {job['id']}")
+        wait_until(lambda: process_of(job["id"]), deadline_s=60, what=f"the process of {job['id']}")
+        # A node tells of a process only after its start.
+        wait_until(lambda: self.job(job["id"])["state"] == "running", deadline_s=60, what=f"{job['id']} to be running")
         return job
 
     def start_sleeper(self, *words: str) -> dict[str, Any]:

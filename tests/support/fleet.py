@@ -29,7 +29,7 @@ from support.processes import end, quiet_environment, start
 from support.waiting import wait_until
 
 NODES_A_ROW = 250
-READY_WITHIN_S = 30.0
+READY_WITHIN_S = 60.0
 
 
 class FleetHost(NamedTuple):

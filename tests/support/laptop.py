@@ -81,7 +81,7 @@ class Laptop:
         http_calls.post(f"{host.url}/schedule.json", form, credentials=credentials_of(host))
         log = self.state / "nodes" / host.name / "logs" / "small" / "alpha" / "job-1.log"
         wait_until(
-            lambda: log.exists() and "Spider opened" in log.read_text(), deadline_s=30, what="the spider to be at work"
+            lambda: log.exists() and "Spider opened" in log.read_text(), deadline_s=60, what="the spider to be at work"
         )
         (spider,) = psutil.Process(self.pid(host.name)).children()
         return spider

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
@@ -10,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 BRANCHES = 4
+_ALWAYS = ("/robots.txt", "/sitemap")
 
 
 class _Server(ThreadingHTTPServer):
@@ -22,7 +24,8 @@ class _Server(ThreadingHTTPServer):
 class LinkedSite:
     """Pages `/p/0` … in a tree, each also linked from elsewhere; `/sitemap.xml` names all, any other path is empty.
 
-    Open from entering the context to leaving it; a page comes `page_s` seconds after it was asked for.
+    Open from entering the context to leaving it; a page comes `page_s` seconds after it was asked for. While it holds,
+    it only takes note of what it is asked for: so a crawl is in its middle for as long as a test needs it to be.
     """
 
     def __init__(self, pages: int = 40, *, page_s: float = 0.02, crawl_delay_s: float | None = None) -> None:
@@ -31,6 +34,8 @@ class LinkedSite:
         self.crawl_delay_s = crawl_delay_s
         self._lock = threading.Lock()
         self._fetched: list[tuple[str, float]] = []
+        self._left: float = math.inf
+        self._may_go_on = threading.Condition()
         self._server = _Server(("127.0.0.1", 0), self._answers())
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
 
@@ -47,18 +52,36 @@ class LinkedSite:
     def fetched(self) -> Counter[str]:
         """Return how often each path was asked for so far, `robots.txt` and the sitemap left out."""
         with self._lock:
-            return Counter(path for path, _ in self._fetched if not path.startswith(("/robots.txt", "/sitemap")))
+            return Counter(path for path, _ in self._fetched if not path.startswith(_ALWAYS))
 
     def times(self, path: str) -> list[float]:
         """Return when a path was asked for, by `time.time`."""
         with self._lock:
             return [at for asked, at in self._fetched if asked == path]
 
+    def hold(self, *, after: int = 0) -> None:
+        """Answer so many pages more, and no further one before `release`; `robots.txt` and the sitemap always come."""
+        with self._may_go_on:
+            self._left = after
+            self._may_go_on.notify_all()
+
+    def release(self) -> None:
+        """Answer everything again, and what waits at once."""
+        with self._may_go_on:
+            self._left = math.inf
+            self._may_go_on.notify_all()
+
+    def _wait_for_turn(self) -> None:
+        with self._may_go_on:
+            self._may_go_on.wait_for(lambda: self._left > 0)
+            self._left -= 1
+
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.release()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)
@@ -87,6 +110,8 @@ class LinkedSite:
             def do_GET(self) -> None:
                 with site._lock:
                     site._fetched.append((self.path, time.time()))
+                if not self.path.startswith(_ALWAYS):
+                    site._wait_for_turn()
                 time.sleep(site.page_s)
                 kind, text = site._answer(self.path)
                 self.send_response(200)

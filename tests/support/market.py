@@ -16,18 +16,21 @@ RELEASE = "{release}"
 """
 _QUICK = '''\
 import asyncio
+from pathlib import Path
 
 import scrapy
 
 
 class QuickSpider(scrapy.Spider):
-    """One item, after `sleep_s` seconds; it says which release it belongs to."""
+    """One item, after `sleep_s` seconds, and once the file `until` is there; it says which release it belongs to."""
 
     name = "quick"
 
     async def start(self):
         self.logger.info("asleep")
         await asyncio.sleep(float(getattr(self, "sleep_s", 0)))
+        while (until := getattr(self, "until", None)) and not Path(until).exists():
+            await asyncio.sleep(0.05)
         # By way of a request: a spider whose start gives items only is seen to be idle five seconds later.
         yield scrapy.Request("data:,")
 

@@ -15,7 +15,7 @@ from support.ports import free_port
 from support.processes import end, quiet_environment, start
 from support.waiting import wait_until
 
-READY_WITHIN_S = 20.0
+READY_WITHIN_S = 60.0
 
 
 def stand_in_path() -> Path | None:

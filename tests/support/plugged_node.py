@@ -76,8 +76,13 @@ class PluggedNode:
         self._report = replace(self._report, session=Session(f"life-{self._lives}"), unfit=unfit)
 
     def wait_for_jobs(self, *job_ids: str) -> None:
-        """Wait until the node has just these jobs."""
-        wait_until(lambda: set(self.held) == set(job_ids), deadline_s=10, what=f"{self.name} to have {job_ids}")
+        """Wait until the node has just these jobs, and has told so."""
+
+        def has_told() -> bool:
+            record = next(each for each in self._shared.nodes.all() if each.name == self.name)
+            return set(self.held) == set(job_ids) and record.report.running == len(job_ids)
+
+        wait_until(has_told, deadline_s=60, what=f"{self.name} to have {job_ids}")
 
     def end(self, job_id: str, state: JobState = JobState.FINISHED) -> None:
         """Let a job's process end."""

@@ -16,7 +16,7 @@ from support.ports import free_port
 from support.processes import end, quiet_environment, start
 from support.waiting import wait_until
 
-READY_WITHIN_S = 30.0
+READY_WITHIN_S = 60.0
 USER, PASSWORD, DATABASE = "ann", "s3cr:t/w@rd", "shop"
 ENCODED_PASSWORD = "s3cr%3At%2Fw%40rd"
 

@@ -35,7 +35,7 @@ from toolkit.views.metrics import CONTENT_TYPE
 NOW = datetime(2026, 11, 21, 7, 2, 33, tzinfo=UTC)
 SHOP = ProjectName("shop")
 _TOOLS = {"prometheus": "prometheus", "promtool": "prometheus"}
-_READY_WITHIN_S = 30.0
+_READY_WITHIN_S = 60.0
 
 
 def a_reading(*, crawls: int = 2) -> ClusterReading:
@@ -140,7 +140,7 @@ class Prometheus:
     def get(self, path: str, **query: str) -> Any:
         """Ask its HTTP API and return the data of the answer."""
         url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=30) as answer:
             told = json.load(answer)
         assert told["status"] == "success", told
         return told["data"]

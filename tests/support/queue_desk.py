@@ -24,7 +24,7 @@ from toolkit.store.open import open_store
 
 SHORT_S = 0.4
 """A lease that a test can wait for."""
-SOON_S = 10.0
+SOON_S = 30.0
 """Within this, whatever a test waits for has happened."""
 
 

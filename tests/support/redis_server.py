@@ -17,7 +17,7 @@ from support.ports import free_port
 from support.processes import end, quiet_environment, start
 from support.waiting import wait_until
 
-READY_WITHIN_S = 20.0
+READY_WITHIN_S = 60.0
 
 
 def server_path() -> str | None:
@@ -80,7 +80,7 @@ class RedisServer:
     def stop(self) -> None:
         """End the server in order."""
         if self._process is not None:
-            end(self._process, politely_s=10)
+            end(self._process, politely_s=30)
 
     def kill(self) -> None:
         """End the server with SIGKILL."""

@@ -114,7 +114,7 @@ class ScrapydNode:
     def stop(self) -> None:
         """End Scrapyd as an operator does (SIGTERM), and then every spider that outlived it."""
         if self._process is not None:
-            end(self._process, politely_s=10)
+            end(self._process, politely_s=30)
 
     def kill(self, *, spiders: bool = True) -> None:
         """End Scrapyd with SIGKILL; its spiders die with it as when a machine goes, or live on as orphans."""
@@ -163,7 +163,7 @@ class ScrapydNode:
             raise AssertionError(f"{self.name} ended with {self._process.returncode}:\n{self.log_text()}")
         url = f"{self.url}/daemonstatus.json"
         with contextlib.suppress(OSError, http.client.HTTPException):
-            answer = http_calls.get(url, credentials=self.credentials, timeout_s=5, ca_file=self.ca_file)
+            answer = http_calls.get(url, credentials=self.credentials, timeout_s=10, ca_file=self.ca_file)
             return answer.status == http.HTTPStatus.OK
         return False
 

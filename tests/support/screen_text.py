@@ -18,7 +18,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 SCREENS = Path(__file__).parent / "screens"
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 T = TypeVar("T")
 Play = Callable[[Pilot[Any]], Awaitable[None]]

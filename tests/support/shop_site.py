@@ -66,7 +66,7 @@ class ShopSite:
             with said.open("wb") as log:
                 self._process = start(command, cwd=Path(folder), env=quiet_environment(Path(folder)), output=log)
             try:
-                wait_until(lambda: self._is_open(said), deadline_s=20, what="the shop to open")
+                wait_until(lambda: self._is_open(said), deadline_s=60, what="the shop to open")
             except BaseException:
                 end(self._process)
                 raise

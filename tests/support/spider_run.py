@@ -167,7 +167,7 @@ class SpiderRun:
         assert self._process is not None, "it was never started"
         self._process.send_signal(number)
 
-    def wait(self, *, deadline_s: float = 30) -> int:
+    def wait(self, *, deadline_s: float = 60) -> int:
         """Wait for the process to end; return its exit code, negative for a signal."""
         assert self._process is not None, "it was never started"
         try:
@@ -196,5 +196,5 @@ class SpiderRun:
     def wait_for_file(self, name: str) -> str:
         """Wait until the spider has written this file, and return its text."""
         path = self.home / name
-        wait_until(path.exists, deadline_s=30, what=f"the spider to write {name}")
+        wait_until(path.exists, deadline_s=60, what=f"the spider to write {name}")
         return path.read_text()

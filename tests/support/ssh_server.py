@@ -25,7 +25,7 @@ from toolkit.model.names import NodeName
 
 _PROGRAM = "/usr/sbin/sshd"
 _TOOLS = {"sshd": "openssh-server", "ssh-keygen": "openssh-client", "sudo": "sudo"}
-READY_WITHIN_S = 10.0
+READY_WITHIN_S = 60.0
 
 
 def require_sshd() -> None:

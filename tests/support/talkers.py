@@ -20,12 +20,14 @@ CRAWL = "gossip"
 
 _SPIDER = """
 import asyncio
+import os
 
 import scrapy
 
 
 class Talker(scrapy.Spider):
-    '''Says `ticks` lines, one each `pause_s` seconds, then raises something, and says goodbye in red.'''
+    '''Says `ticks` lines, one each `pause_s` seconds, waits for the file `until` if it is given, then raises something,
+    and says goodbye in red.'''
 
     name = "talker"
 
@@ -33,6 +35,8 @@ class Talker(scrapy.Spider):
         for number in range(int(getattr(self, "ticks", 5))):
             self.logger.info("tick %d", number)
             await asyncio.sleep(float(getattr(self, "pause_s", 0.2)))
+        while hasattr(self, "until") and not os.path.exists(self.until):
+            await asyncio.sleep(0.1)
         try:
             raise ValueError("nobody listens")
         except ValueError:

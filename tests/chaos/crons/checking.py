@@ -44,6 +44,7 @@ class Evidence:
     followed: str = ""
     follower: str = ""
     in_turn: str = ""
+    slack_ms: int = IN_TIME_MS
 
 
 @dataclass(slots=True)
@@ -97,7 +98,7 @@ def _look_at_lateness(verdict: Verdict, evidence: Evidence, what: str, fires_ms:
     late_ms = at_ms - fires_ms
     verdict.late_ms_max = max(verdict.late_ms_max, late_ms)
     disturbed_ms = sum(max(0, min(at_ms, end) - max(fires_ms, begin)) for begin, end in evidence.disturbed)
-    if late_ms > disturbed_ms + LEASES_MS + IN_TIME_MS:
+    if late_ms > disturbed_ms + LEASES_MS + evidence.slack_ms:
         verdict.broken.append(f"{what} was {late_ms} ms late, of which {disturbed_ms} ms were disturbed")
     if late_ms < 0:
         verdict.broken.append(f"{what} was {-late_ms} ms early")

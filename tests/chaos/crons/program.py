@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from pathlib import Path
 
-from chaos.crons.checking import Evidence, Told, Verdict, judge
+from chaos.crons.checking import IN_TIME_MS, Evidence, Told, Verdict, judge
 from chaos.crons.injection import Contenders, Injector
 from chaos.crons.working import Worker
 from support.plugin_node import PluginNode
@@ -49,6 +49,7 @@ class Sizes:
     crons: int
     nodes: int
     contenders: int
+    slack_ms: int
 
 
 class Run:
@@ -98,7 +99,8 @@ class Run:
             contenders.look()
             self.say("no more faults")
             wait_until(lambda: _is_settled(store), deadline_s=SETTLED_WITHIN_S, what="everything due to be fired")
-            return judge(_evidence(store, crons, begin, injector)), injector.count
+            evidence = _evidence(store, crons, begin, injector)
+            return judge(replace(evidence, slack_ms=sizes.slack_ms)), injector.count
 
 
 def _release(store: Store) -> None:
@@ -173,7 +175,7 @@ def _shared(store: Store) -> Shared:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run once, say each broken promise, and end with the line of JSON; 1 when a promise broke."""
     given = _parser().parse_args(arguments)
-    sizes = Sizes(given.seed, given.seconds, given.crons, given.nodes, given.contenders)
+    sizes = Sizes(given.seed, given.seconds, given.crons, given.nodes, given.contenders, given.slack_ms)
     with ExitStack() as closing:
         folder = given.keep or Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
         folder.mkdir(parents=True, exist_ok=True)
@@ -207,5 +209,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--crons", type=int, default=60)
     parser.add_argument("--nodes", type=int, default=2, help="real nodes")
     parser.add_argument("--contenders", type=int, default=5, help="processes that only fire, and die at bad moments")
+    parser.add_argument("--slack-ms", type=int, default=IN_TIME_MS, metavar="MS", help="lateness of a slow machine")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the logs in this folder")
     return parser

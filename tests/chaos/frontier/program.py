@@ -15,7 +15,7 @@ from pathlib import Path
 from chaos.frontier.checking import Verdict, judge
 from chaos.frontier.graph import Shape
 from chaos.frontier.plan import Kind, Mode, kind_of
-from chaos.frontier.run import Run, Sizes, errors_in
+from chaos.frontier.run import ENDS_WITHIN_S, Run, Sizes, errors_in
 
 from toolkit.model.crawls import QueueOrder, SeedsKind, SeenKind
 
@@ -104,6 +104,7 @@ def _sizes(given: argparse.Namespace) -> Sizes:
         limit_s=given.limit_s or LIMIT_S + given.pages * LIMIT_S_A_PAGE,
         has_faults=given.faults,
         with_rollback=given.rollback,
+        slack_s=given.slack_s,
     )
 
 
@@ -131,6 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--latency-ms", type=float, default=250.0, metavar="MS", help="of the site, on average")
     parser.add_argument("--lease-s", type=float, default=3.0, metavar="S", help="the workers' lease (product: 30)")
     parser.add_argument("--mean-fault-s", type=float, default=2.5, metavar="S", help="a fault about every S seconds")
+    parser.add_argument("--slack-s", type=float, default=ENDS_WITHIN_S, metavar="S", help="lateness of a slow machine")
     parser.add_argument("--limit-s", type=float, metavar="S", help="faults end after S seconds at the latest")
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="leave journal, logs and Redis' files in this new folder"

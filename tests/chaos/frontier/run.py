@@ -51,6 +51,7 @@ class Sizes:
     limit_s: float
     has_faults: bool = True
     with_rollback: bool = False
+    slack_s: float = ENDS_WITHIN_S
 
     @property
     def graph(self) -> Graph:
@@ -189,7 +190,7 @@ class Run:
             leftovers=self._rig.leftovers(self._redis.url),
             in_hand=sizes.concurrency + sizes.prefetch,
             workers=sizes.workers,
-            ends_within_s=ENDS_WITHIN_S + sizes.lease_s + (SEEDED_IDLE_S if sizes.kind.is_seeded else 0),
+            ends_within_s=sizes.slack_s + sizes.lease_s + (SEEDED_IDLE_S if sizes.kind.is_seeded else 0),
             last_page_at=self._journal.last_page_at,
         )
 

@@ -75,7 +75,7 @@ def test_an_orphan_is_asked_to_close_and_another_process_of_its_id_is_not(tmp_pa
         assert failed.fixed is None
         assert "could not be mended" in failed.text
         assert treated(patient, orphan).finding.fixed == "it has ended"
-        assert sleeper.wait(5)
+        assert sleeper.wait(20)
 
 
 def test_nothing_is_done_while_somebody_else_works_on_the_project(tmp_path: Path) -> None:

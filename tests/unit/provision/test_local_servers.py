@@ -59,7 +59,7 @@ def is_running(home: Path) -> bool:
 
 def child_told_of(home: Path) -> psutil.Process:
     log = home / "server.log"
-    return psutil.Process(int(wait_until(lambda: log.read_text().partition("\n")[0], deadline_s=10, what="a child")))
+    return psutil.Process(int(wait_until(lambda: log.read_text().partition("\n")[0], deadline_s=30, what="a child")))
 
 
 def is_there(process: psutil.Process) -> bool:
@@ -160,9 +160,9 @@ def test_a_cancelled_start_leaves_nothing_behind(home: Path) -> None:
 
     thread = threading.Thread(target=start)
     thread.start()
-    wait_until(lambda: is_running(home), deadline_s=10, what="the process to run")
+    wait_until(lambda: is_running(home), deadline_s=30, what="the process to run")
     cancelled.set()
-    thread.join(10)
+    thread.join(30)
     assert "interrupted" in failures[0].message
     assert not is_running(home)
 

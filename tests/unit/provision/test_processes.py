@@ -80,7 +80,7 @@ def started(record: Path, code: str) -> Kept:
 
 def first_line(record: Path) -> str:
     log = record.parent / "log"
-    return wait_until(lambda: log.read_text().partition("\n")[0], deadline_s=10, what="the first line")
+    return wait_until(lambda: log.read_text().partition("\n")[0], deadline_s=30, what="the first line")
 
 
 def is_there(pid: int) -> bool:
@@ -163,7 +163,7 @@ def test_orphans_of_a_killed_process_are_found_by_their_mark(record: Path) -> No
     kept = started(record, PARENT)
     child = int(first_line(record))
     os.kill(kept.pid, signal.SIGKILL)
-    wait_until(lambda: processes.find(record) is None, deadline_s=5, what="the process to be gone")
+    wait_until(lambda: processes.find(record) is None, deadline_s=30, what="the process to be gone")
     assert is_there(child)
     assert processes.end_orphans(record, grace_s=5).gone == (child,)
     assert not is_there(child)
@@ -178,7 +178,7 @@ def test_a_parent_may_end_its_children_in_its_own_way_first(record: Path) -> Non
 
 def test_a_process_that_died_is_not_found(record: Path) -> None:
     started(record, "pass")
-    wait_until(lambda: processes.find(record) is None, deadline_s=10, what="the process to be gone")
+    wait_until(lambda: processes.find(record) is None, deadline_s=30, what="the process to be gone")
 
 
 def test_a_program_that_is_not_there_is_named(record: Path) -> None:

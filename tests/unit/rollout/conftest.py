@@ -16,7 +16,7 @@ from toolkit.store.open import open_store
 
 @pytest.fixture
 def nodes(fleet: Fleet) -> Iterator[Nodes]:
-    nodes = nodes_of(fleet.hosts, timeout_s=2)
+    nodes = nodes_of(fleet.hosts, timeout_s=20)
     yield nodes
     nodes.close()
 

@@ -126,7 +126,7 @@ def fleet(running: Fleet) -> Iterator[Fleet]:
     yield running
     for host in running.hosts:
         running.set_faults(host.name, {})
-    with closing(nodes_of(running.hosts, timeout_s=2)) as nodes:
+    with closing(nodes_of(running.hosts, timeout_s=20)) as nodes:
         for version in (V1, V2):
             assert not nodes.ask(lambda node, version=version: node.remove(SMALL, version)).failed  # type: ignore[misc]
 
@@ -358,7 +358,7 @@ def test_only_the_plug_in_nodes_of_the_waves_so_far_may_take_the_egg(
     names = ("node-1", "node-2", "node-3")
     with PluggedNode(store, "lost", lease_s=0.05) as silent_one:
         silent_one.fall_silent()
-    wait_until(lambda: shared.nodes.all()[0].state is NodeState.LOST, deadline_s=5, what="a node to be lost")
+    wait_until(lambda: shared.nodes.all()[0].state is NodeState.LOST, deadline_s=30, what="a node to be lost")
     offers: list[list[bool]] = []
 
     def look(text: str) -> None:

@@ -96,7 +96,7 @@ def test_only_that_very_process_is_alive(sleeper: subprocess.Popen[bytes]) -> No
 def test_a_zombie_is_not_alive(sleeper: subprocess.Popen[bytes]) -> None:
     start = started(sleeper.pid)
     sleeper.kill()
-    wait_until(lambda: not is_alive(sleeper.pid, start), deadline_s=5, what="the zombie")
+    wait_until(lambda: not is_alive(sleeper.pid, start), deadline_s=20, what="the zombie")
     assert sleeper.returncode is None, "nobody has reaped it yet"
 
 
@@ -108,7 +108,7 @@ def test_a_descriptor_tells_of_the_end(sleeper: subprocess.Popen[bytes]) -> None
     try:
         assert select.select([descriptor], [], [], 0)[0] == []
         sleeper.kill()
-        assert select.select([descriptor], [], [], 5)[0] == [descriptor]
+        assert select.select([descriptor], [], [], 20)[0] == [descriptor]
     finally:
         os.close(descriptor)
 
@@ -125,7 +125,7 @@ def test_waiting_ends_with_the_process_or_with_the_deadline(sleeper: subprocess.
     start = started(sleeper.pid)
     assert not wait_gone(sleeper.pid, start, deadline_s=0.1)
     sleeper.kill()
-    assert wait_gone(sleeper.pid, start, deadline_s=5)
+    assert wait_gone(sleeper.pid, start, deadline_s=20)
 
 
 def test_a_signal_reaches_the_whole_group(family: tuple[subprocess.Popen[str], int]) -> None:
@@ -133,8 +133,8 @@ def test_a_signal_reaches_the_whole_group(family: tuple[subprocess.Popen[str], i
     start, start_of_child = started(leader.pid), started(child)
     assert group_members_left(leader.pid, start) == tuple(sorted((leader.pid, child)))
     assert signal_group(leader.pid, start, signal.SIGKILL)
-    assert wait_gone(leader.pid, start, deadline_s=5)
-    assert wait_gone(child, start_of_child, deadline_s=5)
+    assert wait_gone(leader.pid, start, deadline_s=20)
+    assert wait_gone(child, start_of_child, deadline_s=20)
     assert group_members_left(leader.pid, start) == ()
 
 
@@ -148,7 +148,7 @@ def test_what_a_dead_leader_left_behind_is_known_and_still_gets_the_signal(
     assert not is_alive(leader.pid, start)
     assert group_members_left(leader.pid, start) == (child,)
     assert signal_group(leader.pid, start, signal.SIGKILL)
-    assert wait_gone(child, start_of_child, deadline_s=5)
+    assert wait_gone(child, start_of_child, deadline_s=20)
     assert group_members_left(leader.pid, start) == ()
     assert not signal_group(leader.pid, start, signal.SIGKILL)
 
@@ -157,7 +157,7 @@ def test_a_zombie_that_led_a_group_does_not_hide_the_group(family: tuple[subproc
     leader, child = family
     start = started(leader.pid)
     leader.kill()
-    wait_until(lambda: not is_alive(leader.pid, start), deadline_s=5, what="the zombie")
+    wait_until(lambda: not is_alive(leader.pid, start), deadline_s=20, what="the zombie")
     assert group_members_left(leader.pid, start) == (child,)
     assert signal_group(leader.pid, start, signal.SIGKILL)
 
@@ -189,7 +189,7 @@ def test_children_of_an_earlier_boot_are_nobodys(
 def test_a_process_that_leads_no_group_gets_the_signal_alone(sleeper: subprocess.Popen[bytes]) -> None:
     assert os.getpgid(sleeper.pid) != sleeper.pid, "it is in our own group"
     assert signal_group(sleeper.pid, started(sleeper.pid), signal.SIGTERM)
-    assert sleeper.wait(5) == -signal.SIGTERM
+    assert sleeper.wait(20) == -signal.SIGTERM
 
 
 def test_a_process_that_signals_itself_does_not_signal_its_group() -> None:
@@ -197,7 +197,7 @@ def test_a_process_that_signals_itself_does_not_signal_its_group() -> None:
     code += "child = subprocess.Popen(['sleep', '300'])\nsignal.signal(signal.SIGTERM, lambda *_: None)\n"
     code += "try:\n    print(signal_group(os.getpid(), start_of(os.getpid()), signal.SIGTERM), end=' ')\n"
     code += "    child.wait(0.2)\nexcept subprocess.TimeoutExpired:\n    print('alone')\nfinally:\n    child.kill()\n"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert ended.stdout.split() == ["True", "alone"], ended.stderr
 
 

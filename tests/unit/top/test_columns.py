@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from support.still_cluster import a_still_job, still_seen
@@ -39,6 +39,7 @@ def test_a_narrow_screen_leaves_out_what_can_be_spared_most() -> None:
     assert titles(5) == ["NAME", "PAGES"]
 
 
+@settings(deadline=None)
 @given(st.integers(33, 300))
 def test_columns_never_take_more_than_there_is_and_grow_no_further_than_they_may(width: int) -> None:
     found = fitting(COLUMNS, width)
@@ -59,6 +60,7 @@ def test_sorting_goes_round_the_columns_each_in_its_own_direction() -> None:
     assert next_sorting(COLUMNS, Sorting("GONE")) == Sorting("PAGES", falls=True)
 
 
+@settings(deadline=None)
 @given(text=st.text(max_size=40), width=st.integers(0, 30), is_right=st.booleans())
 def test_a_cell_takes_just_its_places_whatever_stands_in_it(*, text: str, width: int, is_right: bool) -> None:
     shown = sized(plain(text), width, is_right=is_right)
@@ -67,6 +69,7 @@ def test_a_cell_takes_just_its_places_whatever_stands_in_it(*, text: str, width:
     assert "\x1b" not in shown
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200), st.integers(6, 60))
 def test_a_long_line_is_folded_and_loses_nothing(text: str, width: int) -> None:
     parts = folded(text, width)
