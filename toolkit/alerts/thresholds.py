@@ -29,11 +29,11 @@ def of_this_attempt(samples: Sequence[JobSample]) -> Sequence[JobSample]:
 
 
 def errors_per_minute(samples: Sequence[JobSample], *, now: datetime, within_s: float) -> float | None:
-    """Return how many errors a minute a job had within so long; not before half of that time."""
+    """Return how many errors a minute a job had, so long before its newest sample; not before half of that time."""
     own = of_this_attempt(samples)
     if not own or _is_stale(own[-1], now):
         return None
-    newest, begin = own[-1], now - timedelta(seconds=within_s)
+    newest, begin = own[-1], own[-1].at - timedelta(seconds=within_s)
     base = next((each for each in reversed(own) if each.at <= begin), own[0])
     span_s = (newest.at - base.at).total_seconds()
     if newest.errors is None or span_s < within_s / 2:

@@ -105,6 +105,15 @@ class Feed:
             self._listeners.discard(listener)
 
     def _read(self) -> None:
+        try:
+            self._read_on()
+        except BaseException:
+            # A fault of ours is seen on the terminal; whoever listens next begins anew.
+            with self._lock:
+                self._reader = None
+            raise
+
+    def _read_on(self) -> None:
         last, told_at_s, was_away = "", float("-inf"), False
         while self._goes_on():
             tick = self._look(last)

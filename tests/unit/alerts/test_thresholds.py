@@ -35,6 +35,11 @@ def test_errors_are_counted_over_a_time_of_one_attempt(told: list[JobSample], wa
     assert errors_per_minute(told, now=NOW, within_s=60) == wanted
 
 
+def test_errors_are_counted_also_where_the_time_is_shorter_than_from_sample_to_sample() -> None:
+    told = samples((25, 0, 0, 0), (16, 0, 0, 5), (6, 9, 9, 10))
+    assert errors_per_minute(told, now=NOW, within_s=5) == 30.0
+
+
 @pytest.mark.parametrize(
     ("told", "wanted"),
     [

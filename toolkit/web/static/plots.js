@@ -14,7 +14,9 @@ const drawn = new Map();
 const columns = new Map();
 let library = null, fetchedAt = 0;
 
-const load = () => (library ??= Promise.all([
+const load = () => (library ??= brought().catch((error) => { library = null; throw error; }));
+
+const brought = () => Promise.all([
   new Promise((done, failed) => {
     const script = Object.assign(document.createElement("script"), { src: document.body.dataset.uplot, onload: done, onerror: failed });
     document.head.append(script);
@@ -23,7 +25,7 @@ const load = () => (library ??= Promise.all([
     const sheet = Object.assign(document.createElement("link"), { rel: "stylesheet", href: document.body.dataset.uplotCss, onload: done, onerror: done });
     document.head.append(sheet);
   }),
-]));
+]);
 
 async function fetched(source, isFresh) {
   if (!columns.has(source) || isFresh) {
@@ -33,8 +35,10 @@ async function fetched(source, isFresh) {
   return columns.get(source);
 }
 
-// `isAnew`: the colours have changed, or nothing was drawn yet.
-export async function draw(isAnew) {
+// `isAnew`: the colours have changed, or nothing was drawn yet. What cannot be had now is tried again the next time.
+export const draw = (isAnew) => drawAll(isAnew).catch(() => { fetchedAt = 0; });
+
+async function drawAll(isAnew) {
   const isFresh = Date.now() - fetchedAt > MIN_GAP_MS;
   if (!isAnew && !isFresh) return;
   if (isFresh) fetchedAt = Date.now();
