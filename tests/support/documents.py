@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import typer
 
 from toolkit.cli.app import app
+from toolkit.cli.narrowed import narrowed
 from toolkit.cli.topics import FOLDER
 
 ROOT = Path(__file__).parents[2]
@@ -71,8 +72,8 @@ def complaint(words: list[str]) -> str | None:
 
 
 def _parse(words: list[str]) -> None:
-    root: Any = typer.main.get_command(app)
     rest = [word for word in words if word not in _ACTING]
+    root: Any = typer.main.get_command(narrowed(app, rest))
     if rest[:1] == ["--version"]:
         rest = rest[1:]
     command, name, parent = root, "crawlctl", None

@@ -61,9 +61,11 @@ def _parsed(argv: Sequence[str], printer: Printer) -> int:
     import typer
 
     from toolkit.cli.app import app
+    from toolkit.cli.narrowed import narrowed
 
+    words = list(argv) or ["--help"]
     try:
-        code: Any = typer.main.get_command(app)(list(argv) or ["--help"], prog_name="crawlctl", standalone_mode=False)
+        code: Any = typer.main.get_command(narrowed(app, words))(words, prog_name="crawlctl", standalone_mode=False)
     except typer.Abort:
         raise KeyboardInterrupt from None
     except SystemExit as ended:
