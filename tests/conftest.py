@@ -25,8 +25,8 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Have two workers for each processor: most tests wait for processes and leases more than half of their time."""
-    return 2 * (os.cpu_count() or 1)
+    """Have three workers for two processors: most tests wait for processes and leases half of their time."""
+    return max(2, (os.cpu_count() or 1) * 3 // 2)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
