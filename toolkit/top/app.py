@@ -84,8 +84,9 @@ class Top(App[Exception]):
         self.look()
 
     def on_came(self, message: Came) -> None:
-        """Show what a thread has brought."""
-        message.then()
+        """Show what a thread has brought, unless everything is being closed."""
+        if self.is_running:
+            message.then()
 
     # --- looking
 

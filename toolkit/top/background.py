@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from textual.app import App
 from textual.message import Message
+from textual.screen import Screen
 
 from toolkit.model.errors import CrawlctlError
 
@@ -46,3 +47,11 @@ def in_thread(
         app.post_message(Came(outcome))
 
     threading.Thread(target=run, name="crawlctl-top", daemon=True).start()
+
+
+def is_there(screen: Screen[Any]) -> bool:
+    """Say whether a screen can be drawn on: its parts are laid out, and it is not being closed.
+
+    What comes from a thread may come earlier and later than that. `is_mounted` stays true for ever, once it is.
+    """
+    return screen.is_running and bool(screen.children)

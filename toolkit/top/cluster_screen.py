@@ -12,6 +12,7 @@ from textual.screen import Screen
 from textual.widgets import ContentSwitcher, Input
 
 from toolkit.top import keys
+from toolkit.top.background import is_there
 from toolkit.top.columns import Cell, Sorting, next_sorting, plain
 from toolkit.top.crawls_tab import TAB as CRAWLS
 from toolkit.top.events_tab import TAB as EVENTS
@@ -187,6 +188,8 @@ class ClusterScreen(Screen[None]):
 
     def _draw(self) -> None:
         """Show what was seen last; only the tab that is looked at is made."""
+        if not is_there(self):
+            return
         tab, table, seen = self.tab, self.table, self._seen
         if seen is not None:
             words = Words.of(self._filters[tab.name])
@@ -198,6 +201,8 @@ class ClusterScreen(Screen[None]):
         self._draw_bars()
 
     def _draw_bars(self) -> None:
+        if not is_there(self):
+            return
         width, seen = self.size.width, self._seen
         lines = [title_line(self._cluster, seen, self._trouble, width=width)]
         lines += [(), ()] if seen is None else [totals_line(seen), speed_line(seen.history, width=width)]

@@ -19,7 +19,7 @@ from toolkit.cluster.rates import Rates
 from toolkit.model.errors import CrawlctlError
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.samples import JobSample
-from toolkit.top.background import in_thread
+from toolkit.top.background import in_thread, is_there
 from toolkit.top.columns import Cell, plain, sized
 from toolkit.top.header import Bar, BarLine, footer_line
 from toolkit.top.lines import LinesView
@@ -90,6 +90,8 @@ class JobScreen(Screen[None]):
         self.dismiss(None)
 
     def _draw(self) -> None:
+        if not is_there(self):
+            return
         lines = job_head(self.job, self._rates, list(self._past), now=self._now, width=self.size.width)
         self.query_one("#facts", Bar).show(*lines, log_rule(self._log_note, width=self.size.width))
 
@@ -107,8 +109,7 @@ class JobScreen(Screen[None]):
 
     def _take_past(self, samples: Sequence[JobSample]) -> None:
         self._past.extendleft(reversed(rates_of(samples)))
-        if self.is_mounted:
-            self._draw()
+        self._draw()
 
     def _read_log(self) -> None:
         if self._is_reading or self._tail.is_over:
@@ -119,7 +120,7 @@ class JobScreen(Screen[None]):
 
     def _take_log(self, news: LogNews) -> None:
         self._is_reading = False
-        if not self.is_mounted:
+        if not is_there(self):
             return
         self.query_one(LinesView).add(news.lines)
         self._log_note = news.source
@@ -128,8 +129,7 @@ class JobScreen(Screen[None]):
     def _log_failed(self, error: CrawlctlError) -> None:
         self._is_reading = False
         self._log_note = error.message
-        if self.is_mounted:
-            self._draw()
+        self._draw()
 
 
 def rates_of(samples: Sequence[JobSample]) -> list[Rates]:

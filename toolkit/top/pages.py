@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from toolkit.model.errors import CrawlctlError
-from toolkit.top.background import in_thread
+from toolkit.top.background import in_thread, is_there
 from toolkit.top.columns import Cell, plain
 from toolkit.top.header import Bar, footer_line
 from toolkit.top.lines import Line, LinesView
@@ -53,7 +53,7 @@ class PageScreen(Screen[None]):
         self._show([Cell(error.message, "red"), error.hint or ""])
 
     def _show(self, lines: Sequence[Line]) -> None:
-        if self.is_mounted:
+        if is_there(self):
             self.query_one(LinesView).show(lines)
 
 
