@@ -13,11 +13,12 @@ from benchmarks.frontier_delay import WITHOUT_COMPILER, Delay, delaying_program,
 from support.redis_server import RedisServer
 
 BENCH = Path(__file__).with_name("bench_frontier.py")
-DEADLINE_S = 100
+DEADLINE_S = 400
 KINDS = {"plain", "crawlctl", "scrapy_redis"}
 TINY = ("--runs=1", "--pages=60", "--rtt-ms=2", "--workers=2", "--seen=5000", "--pending=2000")
 
 
+@pytest.mark.timeout(DEADLINE_S + 10)
 def test_a_tiny_run_ends_with_the_promised_line_of_json() -> None:
     command = [sys.executable, str(BENCH), "one", "several", "memory", *TINY]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DEADLINE_S)

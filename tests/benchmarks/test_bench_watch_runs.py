@@ -12,7 +12,7 @@ from support.redis_server import server_path
 from support.require import require
 
 BENCH = Path(__file__).with_name("bench_watch.py")
-DEADLINE_S = 170
+DEADLINE_S = 400
 
 
 @pytest.mark.timeout(DEADLINE_S + 10)

@@ -13,7 +13,7 @@ from support.require import require
 
 PROGRAM = Path(__file__).with_name("chaos_frontier.py")
 PAGES = 1000
-DEADLINE_S = 150
+DEADLINE_S = 400
 PROMISED = {
     "seed",
     "pages",

@@ -13,7 +13,7 @@ from support.redis_server import server_path
 from support.require import require
 
 PROGRAM = Path(__file__).with_name("chaos_jobs.py")
-DEADLINE_S = 280
+DEADLINE_S = 400
 JOBS = 24
 PROMISED = {"seed", "jobs", "faults", "outcomes", "without_outcome", "ran_twice_wrongly", "requeue_s_max"}
 
