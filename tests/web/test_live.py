@@ -110,7 +110,7 @@ def test_no_id_leads_behind_lines_of_a_log_that_were_not_sent_yet(
     course, is_read, goes_on = live._Course, threading.Event(), threading.Event()
     read = course._log
 
-    def held(self: live._Course) -> LogView | None:
+    def held(self: live._Course) -> LogView:
         part = read(self)
         is_read.set()
         goes_on.wait(60)

@@ -24,22 +24,20 @@ def narrowed(app: typer.Typer, argv: Sequence[str]) -> typer.Typer:
     if "_CRAWLCTL_COMPLETE" in os.environ:
         return app
     if argv and argv[0] in HELP_OPTIONS:
-        return _with(app, app.registered_commands, [_containing(each, _with(_inside(each))) for each in _groups(app)])
+        return _with(
+            app, app.registered_commands, [_containing(each, _with(_inside(each))) for each in app.registered_groups]
+        )
     return _named_by(app, argv)
 
 
 def _named_by(app: typer.Typer, words: Sequence[str]) -> typer.Typer:
     if not words:
         return app
-    for group in _groups(app):
+    for group in app.registered_groups:
         if group.name == words[0]:
             return _with(app, groups=[_containing(group, _named_by(_inside(group), words[1:]))])
     commands = [each for each in app.registered_commands if each.name == words[0]]
     return _with(app, commands) if commands else app
-
-
-def _groups(app: typer.Typer) -> list[TyperInfo]:
-    return app.registered_groups
 
 
 def _inside(group: TyperInfo) -> typer.Typer:

@@ -8,7 +8,7 @@ from toolkit.cluster.membership import PLUG_IN
 from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.nodes import NodeRecord, lacking
 from toolkit.model.queue import Line, stuck
-from toolkit.model.redis_health import NEARLY_FULL, RedisHealth
+from toolkit.model.redis_health import RedisHealth
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus
 
 MAX_NAMED = 3
@@ -81,10 +81,7 @@ def find_alerts(firing: Mapping[str, Sequence[str]]) -> list[Attention]:
 
 def find_redis_attention(health: RedisHealth) -> list[Attention]:
     """Say why the Redis refuses changes, or will soon: then nothing begins, and no worker is rid of its work. Pure."""
-    found, share = [], health.memory_share
-    if share is not None and share >= NEARLY_FULL:
-        what = "maxmemory" if health.max_bytes else "its machine's memory"
-        found.append(f"uses {100 * share:.0f} % of {what}: when it is full it refuses every change")
+    found = [] if (trouble := health.memory_trouble) is None else [trouble]
     if health.is_last_append_ok is False or health.is_last_snapshot_ok is False:
         found.append("could not write to its disk the last time: it refuses every change, or will")
     return [Attention("redis", f"the Redis at {health.place} {each}", command="crawlctl doctor") for each in found]

@@ -77,11 +77,9 @@ def _judge_memory(health: RedisHealth) -> Iterator[Judged]:
     elif evicts:
         text = f"{where} would throw records away (maxmemory-policy {health.policy}) if it were given a maxmemory"
         yield found("redis-eviction", NOTE, text, command=repair)
-    what = "maxmemory" if health.max_bytes else "its machine's memory"
-    if (share := health.memory_share) is not None and share >= NEARLY_FULL:
-        severity = ERROR if share >= FULL else WARNING
-        text = f"{where} uses {100 * share:.0f} % of {what}: when it is full it refuses every change"
-        yield found("redis-memory", severity, text, command="crawlctl crawls list")
+    if (trouble := health.memory_trouble) is not None:
+        severity = ERROR if (health.memory_share or 0.0) >= FULL else WARNING
+        yield found("redis-memory", severity, f"{where} {trouble}", command="crawlctl crawls list")
     if health.clients and health.max_clients and health.clients >= NEARLY_FULL * health.max_clients:
         text = f"{where} has {health.clients} connections of at most {health.max_clients}; then nodes are turned away"
         command = set_command(health, "maxclients", str(2 * health.max_clients))

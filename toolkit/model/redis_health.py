@@ -60,3 +60,11 @@ class RedisHealth:
         """How much of the memory that it may use is used; above 1 where it has no room for its own any more."""
         limit = self.max_bytes or self.machine_bytes
         return self.used_bytes / limit if limit and self.used_bytes is not None else None
+
+    @property
+    def memory_trouble(self) -> str | None:
+        """What to say of it when its memory is nearly full; `None` when it is not, or is not known."""
+        if (share := self.memory_share) is None or share < NEARLY_FULL:
+            return None
+        what = "maxmemory" if self.max_bytes else "its machine's memory"
+        return f"uses {100 * share:.0f} % of {what}: when it is full it refuses every change"

@@ -86,7 +86,7 @@ class _Course:
         """Yield what the browser is told; the log is read beside the ticks, since its node may be slow."""
         listener = Listener(self.visitor.name)
         self.feed.join(listener)
-        reading: asyncio.Task[LogView | None] | None = None
+        reading: asyncio.Task[LogView] | None = None
         try:
             yield f"retry: {RETRY_MS}\n\n" + self._tick(await run_in_threadpool(self._missed))
             asked_at_s = time.monotonic()
@@ -133,7 +133,7 @@ class _Course:
         self.is_log_over = False
         return self._sent("tick", tick.as_json())
 
-    def _log(self) -> LogView | None:
+    def _log(self) -> LogView:
         """Read on in the log; a view that says why, where it cannot be read."""
         try:
             job = self.lookout.glances.get(("job", self.job), lambda: self.lookout.desk.job(self.job))
@@ -145,13 +145,11 @@ class _Course:
         self.ended = job if part.is_over and not part.lines else None
         return part
 
-    def _told(self, part: LogView | None) -> str | None:
+    def _told(self, part: LogView) -> str | None:
         """Return what the browser is told of a part; what keeps the log from being read, and that it is over, once.
 
         Only now the part counts as told: an id that was sent before must not lead behind it.
         """
-        if part is None:
-            return None
         self.place, self.is_log_over = part.cursor, part.is_over and not part.lines
         before, self.note = self.note, part.note or ""
         if part.lines:
