@@ -79,7 +79,6 @@ def ensure_base() -> Path:
     """Return the folder of the base, built where it is not there yet; whoever comes meanwhile waits for it."""
     digest = hashlib.sha256("\n".join((_SUITE, *_PACKAGES, _FURNISH)).encode()).hexdigest()[:12]
     base = LAB_DIR / f"base-{digest}"
-    LAB_DIR.mkdir(parents=True, exist_ok=True)
     with locked("base"):
         ensure_installed(_TOOLS)
         if not base.exists():
@@ -89,7 +88,8 @@ def ensure_base() -> Path:
 
 @contextmanager
 def locked(what: str) -> Iterator[None]:
-    """Be the only process of this machine that does this to the lab's folder."""
+    """Be the only process of this machine that does this to the lab's folder, which is there from then on."""
+    LAB_DIR.mkdir(parents=True, exist_ok=True)
     with (LAB_DIR / f"{what}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

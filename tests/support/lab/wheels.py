@@ -25,7 +25,6 @@ def ensure_wheelhouse() -> Path:
             cache = os.environ.get("UV_CACHE_DIR", str(Path.home() / ".cache/uv"))
             env = {name: value for name, value in os.environ.items() if name.startswith(_TO_AN_INDEX)}
             env |= {"UV_CACHE_DIR": cache, "UV_SYSTEM_CERTS": "1"}
-            LAB_DIR.mkdir(parents=True, exist_ok=True)
             (LAB_DIR / "inventory.yaml").write_text("hosts: {}\n")
             made = run_crawlctl(
                 "nodes", "wheelhouse", str(aside), cwd=LAB_DIR, env=env, timeout_s=_MADE_WITHIN_S
