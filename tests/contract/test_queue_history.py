@@ -12,6 +12,7 @@ from toolkit.model.hosts import Secret
 from toolkit.model.jobs import JobFilter, JobState
 from toolkit.model.names import JobId, NodeName
 from toolkit.model.queue import Cap, Ending, Progress
+from toolkit.store.connect import RedisDoor
 from toolkit.store.redis_store import RedisStore
 
 DAY_S = 86_400
@@ -123,7 +124,7 @@ def test_a_dropped_job_leaves_nothing_and_its_id_is_free_again(desk: QueueDesk) 
 
 def test_stock_jobs_that_push_out_old_ones_leave_no_orders_behind(desk: QueueDesk, redis_url: str) -> None:
     run_to_the_end(desk, "a", "b")
-    small = RedisStore(Secret(redis_url), max_jobs=1)
+    small = RedisStore(RedisDoor(Secret(redis_url)), max_jobs=1)
     try:
         small.jobs.add([a_job("stock", state=JobState.FINISHED, minutes=60)])
     finally:
@@ -191,7 +192,7 @@ def test_a_cluster_with_stock_nodes_too_counts_what_it_forgets(desk: QueueDesk, 
     desk.finish(claim, Ending(JobState.LOST, "its node was lost"))
     assert (desk.queue.counts()["ended"], desk.queue.counts()["lost_day"]) == (1, 1)
 
-    small = RedisStore(Secret(redis_url), cluster=desk.keys.cluster, max_jobs=1)
+    small = RedisStore(RedisDoor(Secret(redis_url)), cluster=desk.keys.cluster, max_jobs=1)
     sent = a_job("sent", state=JobState.FINISHED, minutes=60)
     small.jobs.add([sent])
     small.close()

@@ -23,6 +23,7 @@ from support.stores import (
 from toolkit.model.errors import ConflictError
 from toolkit.model.jobs import Job, JobFilter, JobState
 from toolkit.model.names import JobId, NodeName, SpiderName
+from toolkit.store.connect import RedisDoor
 from toolkit.store.interfaces import Store
 from toolkit.store.local_store import LocalStore
 from toolkit.store.redis_store import RedisStore
@@ -32,7 +33,7 @@ from toolkit.store.redis_store import RedisStore
 def small_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """Give a store that keeps three final jobs."""
     redis = redis_of(request)
-    store = RedisStore(redis, max_jobs=3) if redis else LocalStore(tmp_path, max_jobs=3)
+    store = RedisStore(RedisDoor(redis), max_jobs=3) if redis else LocalStore(tmp_path, max_jobs=3)
     yield store
     store.close()
 

@@ -46,7 +46,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def store(server: RedisServer) -> Iterator[RedisStore]:
-    store = RedisStore(Secret(server.url))
+    store = RedisStore(RedisDoor(Secret(server.url)))
     yield store
     store.close()
 
@@ -116,7 +116,7 @@ def test_redis_gone_in_the_middle_is_told_and_its_return_is_noticed(server: Redi
 
 
 def test_a_redis_that_stalls_is_given_up_after_the_timeout(server: RedisServer) -> None:
-    store = RedisStore(Secret(server.url + "?socket_timeout=2"))
+    store = RedisStore(RedisDoor(Secret(server.url + "?socket_timeout=2")))
     store.jobs.add([a_job("first")])
     with redis.Redis.from_url(server.url) as client:
         pid = int(client.info("server")["process_id"])

@@ -16,6 +16,7 @@ from support.waiting import wait_until
 from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.hosts import Secret
 from toolkit.model.names import ProjectName
+from toolkit.store.connect import RedisDoor
 from toolkit.store.open import open_store
 from toolkit.store.redis_store import RedisStore
 
@@ -67,7 +68,7 @@ def servers(tmp_path: Path) -> Iterator[tuple[RedisServer, Sentinel]]:
 def test_the_store_follows_the_master_that_sentinel_names(servers: tuple[RedisServer, Sentinel]) -> None:
     master, sentinel = servers
     url = f"redis+sentinel://127.0.0.1:{free_port()},127.0.0.1:{sentinel.port}/shopmaster/0"
-    store = RedisStore(Secret(url))
+    store = RedisStore(RedisDoor(Secret(url)))
     lock = store.releases.lock(SHOP, who="ann@desk", why="deploy", ttl_s=600)
     with redis.Redis.from_url(master.url) as client:
         assert client.wait(1, 30_000) == 1

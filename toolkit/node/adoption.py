@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from twisted.logger import Logger
 from toolkit.node.claims import Claim, read_claim
 from toolkit.node.delivery import Parcel
 from toolkit.node.endings import Cause, Evidence, judge, last_words_of, read_ending
-from toolkit.runs import process
+from toolkit.node.machine import Machine
 from toolkit.runs.folder import CLAIM, ENDING, EXIT, PROCESS, REPORT, STOP, RunFolder
 from toolkit.runs.registration import NOT_OURS, Registered, registered, withdraw
 from toolkit.runs.report import Exit, read_exit, read_report
@@ -36,7 +35,7 @@ class Living:
     stopped_for: Cause | None
 
 
-def survey(runs: Path, *, now: float) -> Iterator[Living | Parcel]:
+def survey(runs: Path, machine: Machine) -> Iterator[Living | Parcel]:
     """Yield each run that goes on, and the outcome of each that does not. A folder that says nothing is removed."""
     for path in sorted(runs.iterdir()):
         folder = RunFolder(path)
@@ -46,10 +45,10 @@ def survey(runs: Path, *, now: float) -> Iterator[Living | Parcel]:
             _log.warn("The run folder {name} names no claim: removed", name=path.name)
             folder.remove()
             continue
-        yield _look(folder, claim, now=now)
+        yield _look(folder, claim, machine)
 
 
-def _look(folder: RunFolder, claim: Claim, *, now: float) -> Living | Parcel:
+def _look(folder: RunFolder, claim: Claim, machine: Machine) -> Living | Parcel:
     ended = read_ending(folder.read(ENDING))
     if ended is not None:
         return Parcel(claim, ended_at=ended[1], ending=ended[0], folder=folder)
@@ -58,18 +57,18 @@ def _look(folder: RunFolder, claim: Claim, *, now: float) -> Living | Parcel:
         withdraw(folder)
     its_process = registered(folder)
     if its_process is None:
-        return Parcel(claim, ended_at=now, folder=folder)
-    if process.is_alive(its_process.pid, its_process.start):
+        return Parcel(claim, ended_at=machine.time(), folder=folder)
+    if machine.processes.is_alive(its_process.pid, its_process.start):
         return Living(claim, folder, its_process, stop_cause(folder))
     gathered = gather(folder, claim, seen=None, is_node_going=True)
-    return Parcel(claim, ended_at=_ended_at(folder, now), ending=judge(gathered), folder=folder)
+    return Parcel(claim, ended_at=_ended_at(folder, machine.time()), ending=judge(gathered), folder=folder)
 
 
-def end_rest(folder: RunFolder) -> None:
+def end_rest(folder: RunFolder, machine: Machine) -> None:
     """Kill what a process that is gone has left of its group: no Scrapyd was there to do it at its end."""
-    its_process = registered(folder)
-    if its_process is not None and not process.is_alive(its_process.pid, its_process.start):
-        process.signal_group(its_process.pid, its_process.start, signal.SIGKILL)
+    its_process, processes = registered(folder), machine.processes
+    if its_process is not None and not processes.is_alive(its_process.pid, its_process.start):
+        processes.signal_group(its_process.pid, its_process.start, signal.SIGKILL)
 
 
 def gather(folder: RunFolder, claim: Claim, *, seen: Exit | None, is_node_going: bool) -> Evidence:
@@ -106,7 +105,7 @@ def _ended_at(folder: RunFolder, now: float) -> float:
     for name in (EXIT, REPORT, PROCESS):
         with contextlib.suppress(OSError):
             times.append((folder.path / name).stat().st_mtime)
-    return min(now, max(times, default=now)) if times else time.time()
+    return min(now, max(times, default=now))
 
 
 def _tail(folder: RunFolder) -> str:

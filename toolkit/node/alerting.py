@@ -13,8 +13,8 @@ from twisted.logger import Logger
 from toolkit.duties import deliver
 from toolkit.duties.deliver import Teller
 from toolkit.model.errors import CrawlctlError
+from toolkit.node.machine import reactor
 from toolkit.node.membership import Membership, shared_of
-from toolkit.node.reactor import reactor
 from toolkit.store.interfaces import Store
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from twisted.python.threadpool import ThreadPool
 from toolkit.model.calls import Heard, Question
 from toolkit.model.errors import CrawlctlError, StoreUnreachableError
 from toolkit.node.answers import Answer
-from toolkit.node.membership import Membership, shared_of, started_threads
-from toolkit.node.reactor import reactor
+from toolkit.node.machine import reactor, started_threads
+from toolkit.node.membership import Membership, shared_of
 from toolkit.store.interfaces_calls import NodeCalls
 
 THREADS = 2

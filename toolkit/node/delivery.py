@@ -5,8 +5,7 @@ On the reactor's thread; the queue is asked in the membership's threads.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from twisted.internet.defer import Deferred, succeed
@@ -46,9 +45,9 @@ class Parcel:
 class Delivery:
     """What has ended and is not known to the queue, and for a while what is."""
 
-    def __init__(self, member: Membership, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, member: Membership) -> None:
         self._member = member
-        self._clock = clock
+        self._clock = member.machine.time
         self._open: dict[Token, Parcel] = {}
         self._under_way: set[Token] = set()
         self._taken: dict[Token, tuple[float, Parcel]] = {}

@@ -6,8 +6,6 @@ the spiders run on, and it says once what it waits for.
 
 from __future__ import annotations
 
-import random
-import time
 from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import MultiService
@@ -21,7 +19,6 @@ from toolkit.model.nodes import BEATS_A_LEASE, WAITS_FOR_REDIS, NodeReport
 from toolkit.model.queue import BeatAnswer, Held
 from toolkit.node.housekeeping import Housekeeping
 from toolkit.node.listening import Listener
-from toolkit.node.reactor import later, reactor
 from toolkit.runs.folder import REPORT, RunFolder
 from toolkit.runs.report import read_report
 from toolkit.store.interfaces import Shared
@@ -71,7 +68,9 @@ class Heartbeat(MultiService):
         self._housekeeping = Housekeeping(member)
         self._housekeeping.setServiceParent(self)  # type: ignore[no-untyped-call]
         self._listener = Listener(member, self._woken)
+        self._machine = member.machine
         self._touching = LoopingCall(launcher.touch)
+        self._touching.clock = self._machine.reactor
         self._next: Any = None
         self._is_beating = False
         self._is_wanted = False
@@ -102,7 +101,7 @@ class Heartbeat(MultiService):
             self._next.cancel()
         done: Deferred[None] = self._poller.settle()
         done.addCallback(lambda _: self._leave())
-        done.addTimeout(LEAVE_WITHIN_S, reactor())
+        done.addTimeout(LEAVE_WITHIN_S, self._machine.reactor)
         return done.addErrback(lambda _: None)
 
     def beat(self) -> None:
@@ -148,7 +147,7 @@ class Heartbeat(MultiService):
         if self._is_stopping:
             return
         if self._away_since is not None:
-            _log.warn("Redis answers again, after {s:.0f} s", s=time.monotonic() - self._away_since)
+            _log.warn("Redis answers again, after {s:.0f} s", s=self._machine.monotonic() - self._away_since)
             self._listener.renew()
         if self._clash_told_at is not None:
             _log.warn("The name {name} is this node's now", name=self._member.settings.name)
@@ -193,7 +192,7 @@ class Heartbeat(MultiService):
 
     def _say_clash(self, error: ConflictError) -> None:
         self._member.unready = self._member.waits_for = error.message
-        now = time.monotonic()
+        now = self._machine.monotonic()
         if self._clash_told_at is None or now - self._clash_told_at >= CLASH_REMINDER_S:
             self._clash_told_at = now
             _log.error("No job is taken: {why}; {hint}", why=error.message, hint=error.hint)
@@ -203,7 +202,7 @@ class Heartbeat(MultiService):
             self._member.unready = WAITS_FOR_REDIS
         self._member.waits_for = f"Redis: {error.message}"
         if self._away_since is None:
-            self._away_since = time.monotonic()
+            self._away_since = self._machine.monotonic()
             count = len(self._launcher.processes)
             _log.error("Waiting for Redis, {count} spiders go on: {why}", count=count, why=error.message)
 
@@ -214,17 +213,17 @@ class Heartbeat(MultiService):
         if self._next is not None and self._next.active():
             self._next.cancel()
         # A little chance keeps nodes that were started together from beating together.
-        wait_s = 0.0 if self._is_wanted else self._every_s * random.uniform(0.85, 1.0)  # noqa: S311 - no secret
+        wait_s = 0.0 if self._is_wanted else self._every_s * (0.85 + 0.15 * self._machine.chance())
         if self._away_since is not None:
             # The wait for an answer that never came has eaten up much of the lease.
             wait_s = min(wait_s, AGAIN_S)
-        self._next = later(wait_s, self.beat)
+        self._next = self._machine.later(wait_s, self.beat)
 
     def _woken(self, word: str) -> None:
         if self._is_stopping:
             return
         if word == "releases":
-            later(random.uniform(0, RELEASES_SPREAD_S), self.beat)  # noqa: S311 - no secret
+            self._machine.later(RELEASES_SPREAD_S * self._machine.chance(), self.beat)
             return
         if word in {"", "crons"}:
             self._housekeeping.look_for_crons()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,6 @@ from twisted.logger import Logger
 from toolkit.duties import fire
 from toolkit.model.errors import CrawlctlError, StoreUnreachableError, StoreUnreadableError
 from toolkit.node.membership import Membership
-from toolkit.node.reactor import later
 from toolkit.node.turns import Pace, Turn, turns
 
 _log = Logger()
@@ -25,15 +23,9 @@ class Housekeeping(Service):
     `live_nodes` is kept by the heartbeat, and zero as long as Redis is not known to answer: then no turn is taken.
     """
 
-    def __init__(
-        self,
-        member: Membership,
-        *,
-        duties: Sequence[Turn] | None = None,
-        chance: Callable[[], float] = random.random,
-    ) -> None:
+    def __init__(self, member: Membership, *, duties: Sequence[Turn] | None = None) -> None:
         self._member = member
-        self._chance = chance
+        self._machine = member.machine
         self._duties = {each.name: each for each in (turns(member) if duties is None else duties)}
         self._timers: dict[str, Any] = {}
         self._taking: set[str] = set()
@@ -66,7 +58,7 @@ class Housekeeping(Service):
 
     def look_for_crons(self) -> None:
         """Fire what is due soon, but not in the moment in which every node is told of it."""
-        self.soon("fire", in_s=fire.spread_s(live_nodes=self.live_nodes, chance=self._chance()))
+        self.soon("fire", in_s=fire.spread_s(live_nodes=self.live_nodes, chance=self._machine.chance()))
 
     def _take(self, duty: Turn) -> None:
         if self.live_nodes == 0:
@@ -86,12 +78,12 @@ class Housekeeping(Service):
         self._plan(duty, self._usual_s(duty) if wants_s is None else max(0.0, wants_s))
 
     def _usual_s(self, duty: Turn) -> float:
-        pace = Pace(max(1, self.live_nodes), self._member.settings.lease_s, self._chance())
+        pace = Pace(max(1, self.live_nodes), self._member.settings.lease_s, self._machine.chance())
         return duty.usual_s(pace)
 
     def _plan(self, duty: Turn, wait_s: float) -> None:
         if self.running:
-            self._timers[duty.name] = later(wait_s, self._take, duty)
+            self._timers[duty.name] = self._machine.later(wait_s, self._take, duty)
 
     def _went_well(self, name: str, wants_s: float | None) -> float | None:
         self._said.pop(name, None)

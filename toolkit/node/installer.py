@@ -19,8 +19,8 @@ from toolkit.model.errors import CrawlctlError, EggError, StoreUnreachableError,
 from toolkit.model.names import NodeName, ProjectName, VersionName
 from toolkit.model.releases import Release
 from toolkit.node.catalogue import Key, Surroundings
+from toolkit.node.machine import later, reactor
 from toolkit.node.membership import Membership, membership, shared_of
-from toolkit.node.reactor import later, reactor
 from toolkit.node.shelf import Shelf, shelf
 from toolkit.store.interfaces import Store
 

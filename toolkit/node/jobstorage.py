@@ -18,8 +18,8 @@ from zope.interface import implementer  # type: ignore[import-untyped]
 from toolkit.model.errors import CrawlctlError
 from toolkit.model.jobs import Job, JobFilter, JobState
 from toolkit.model.names import NodeName
+from toolkit.node.machine import later, reactor
 from toolkit.node.membership import membership
-from toolkit.node.reactor import later, reactor
 from toolkit.store.interfaces import Store
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ No exception costs a slot, and none a job. On the reactor's thread.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +48,7 @@ class LeasedLauncher(Service):
     def __init__(self, config: Config, app: Any) -> None:
         self.app = app
         self.membership = membership(config)
+        self._machine = self.membership.machine
         self.processes: dict[int, Run] = {}
         self.finished: Any = self.app.getComponent(IJobStorage)
         self.max_proc = self.membership.settings.slots
@@ -119,10 +119,10 @@ class LeasedLauncher(Service):
             run.touch()
 
     def _take_over(self) -> None:
-        for each in adoption.survey(self.membership.home.runs, now=time.time()):
+        for each in adoption.survey(self.membership.home.runs, self._machine):
             if isinstance(each, Parcel):
                 if each.folder is not None:
-                    adoption.end_rest(each.folder)
+                    adoption.end_rest(each.folder, self._machine)
                 self.departures.tell(each.claim.worker)
                 self.began(each.claim)
                 self.delivery.send(each)
@@ -152,7 +152,7 @@ class LeasedLauncher(Service):
         redis_file = str(member.redis_file)
         claim = Claim.of(
             claimed,
-            begun_at=time.time(),
+            begun_at=self._machine.time(),
             lease_s=member.settings.lease_s,
             redis_file=redis_file,
             environment=member.catalogue.environment(claimed.job.project, claimed.job.version),
@@ -182,7 +182,7 @@ class LeasedLauncher(Service):
         env = environment.get_environment(message, slot)
         # Last, so that nothing which fails leaves a folder behind.
         folder = spawning.folder_for(self.membership.home.runs, claim)
-        run = Run(claim, folder, on_gone=lambda run: self._gone(run, slot))
+        run = Run(claim, folder, self._machine, on_gone=lambda run: self._gone(run, slot))
         run.args, run.env = args, spawning.environment_of(env, folder)
         return run
 
@@ -209,11 +209,13 @@ class LeasedLauncher(Service):
             ending = None
             self.app.getComponent(IPoller).rest(REST_S)
         folder = run.folder if run else None
-        self.delivery.send(Parcel(claim, ended_at=time.time(), ending=ending, folder=folder, why_back=f"it {why}"))
+        self.delivery.send(
+            Parcel(claim, ended_at=self._machine.time(), ending=ending, folder=folder, why_back=f"it {why}")
+        )
 
     def _adopt(self, living: adoption.Living) -> None:
         slot = next(n for n in range(len(self.processes) + 1) if n not in self.processes)
-        run = Run(living.claim, living.folder, on_gone=lambda run: self._gone(run, slot))
+        run = Run(living.claim, living.folder, self._machine, on_gone=lambda run: self._gone(run, slot))
         run.touch()
         self.processes[slot] = run
         self.began(living.claim)
@@ -252,7 +254,7 @@ class LeasedLauncher(Service):
         if run.stopped_for is Cause.STALE:
             run.folder.remove()
             return
-        now = time.time()
+        now = self._machine.time()
         if adoption.was_never_begun(run.folder, run.pid, run.exit):
             self.delivery.send(Parcel(run.claim, ended_at=now, folder=run.folder), after=run.was_told)
             self.app.getComponent(IPoller).rest(REST_S)

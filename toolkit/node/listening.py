@@ -9,7 +9,6 @@ from twisted.logger import Logger
 
 from toolkit.model.errors import CrawlctlError
 from toolkit.node.membership import Membership
-from toolkit.node.reactor import reactor
 
 SILENCE_S = 5.0
 AGAIN_S = 0.5
@@ -24,13 +23,14 @@ class Listener:
 
     def __init__(self, member: Membership, on_word: Callable[[str], object]) -> None:
         self._member = member
+        self._machine = member.machine
         self._on_word = on_word
         self._ended = threading.Event()
         self._is_doubted = threading.Event()
 
     def start(self) -> None:
         """Begin to listen; the thread does not keep the process from ending."""
-        threading.Thread(target=self._listen, name="crawlctl-wakes", daemon=True).start()
+        self._machine.start_thread("crawlctl-wakes", self._listen)
 
     def renew(self) -> None:
         """Listen on a new connection soon: what broke the others may have left this one mute."""
@@ -48,7 +48,7 @@ class Listener:
                 pass  # The heartbeat says that Redis is away.
             except Exception:  # noqa: BLE001 - without this thread the node would hear of nothing any more
                 _log.failure("Listening for work failed")
-            self._ended.wait(AGAIN_S)
+            self._machine.sleep(AGAIN_S)
 
     def _listen_once(self) -> None:
         shared = self._member.store().shared
@@ -60,7 +60,7 @@ class Listener:
             if self._ended.is_set():
                 return
             if word or is_new:
-                reactor().callFromThread(self._on_word, word)
+                self._machine.soon(self._on_word, word)
             if self._is_doubted.is_set():
                 return
             is_new = False

@@ -7,19 +7,16 @@ Every component gets the same one by `membership(config)`; a web service, which 
 from __future__ import annotations
 
 import platform
-import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
-from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
-from twisted.python.threadpool import ThreadPool
 
 from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.names import ProjectName, Session, Token, VersionName
@@ -30,8 +27,8 @@ from toolkit.node.environment_making import Sources
 from toolkit.node.environments import Environments
 from toolkit.node.home import Home
 from toolkit.node.load import measure, shortage
+from toolkit.node.machine import Machine
 from toolkit.node.present import Present
-from toolkit.node.reactor import reactor
 from toolkit.node.settings import NodeSettings
 from toolkit.store.interfaces import Shared, Store
 from toolkit.store.open import open_store
@@ -41,9 +38,6 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
 T = TypeVar("T")
-THREADS = 8
-"""How many calls may wait for Redis at a time: so many of the node's own, and so many of who asks it."""
-
 _SOFTWARE = ("crawlctl", "scrapyd", "scrapy", "twisted")
 _log = Logger()
 
@@ -57,9 +51,10 @@ class Membership:
     now. Launcher, heartbeat and redials keep them.
     """
 
-    def __init__(self, settings: NodeSettings) -> None:
+    def __init__(self, settings: NodeSettings, machine: Machine | None = None) -> None:
         self.settings = settings
-        self.session = Session(secrets.token_hex(8))
+        self.machine = machine or Machine()
+        self.session = Session(self.machine.identifier())
         self.started_at = datetime.now(UTC)
         self.running = 0
         self.unready: str | None = IS_STARTING
@@ -112,18 +107,18 @@ class Membership:
         `StoreUnreachableError` also when the store could not be opened; the next call tries again. Not for work that
         takes more than seconds: the threads are few.
         """
-        return deferToThreadPool(reactor(), self._pool_of_callers, lambda: work(self.store()))
+        return self.machine.in_thread("crawlctl-callers", lambda: work(self.store()))
 
     def ask(self, work: Callable[[Shared], T]) -> Deferred[T]:
         """Do as `call` does what the node's own life depends on, with the rooms that nodes share.
 
         In threads of its own: a crowd of readers, who wait for long lists, must not cost the node its leases.
         """
-        return deferToThreadPool(reactor(), self._pool, lambda: work(shared_of(self.store())))
+        return self.machine.in_thread("crawlctl", lambda: work(shared_of(self.store())))
 
     def tend(self, work: Callable[[Store], T]) -> Deferred[T]:
         """Do as `call` does a turn at one of the cluster's duties, in threads of their own: some take their time."""
-        return deferToThreadPool(reactor(), self._pool_of_duties, lambda: work(self.store()))
+        return self.machine.in_thread("crawlctl-duties", lambda: work(self.store()))
 
     def store(self) -> Store:
         """Return the open store; only in a thread, since it may wait.
@@ -171,36 +166,11 @@ class Membership:
     def wake(self) -> None:
         """Look into the queue and give a sign of life at once; from any thread. After a version came or went."""
         for callback in self._woken:
-            reactor().callFromThread(callback)
+            self.machine.soon(callback)
 
     def when_woken(self, callback: Callable[[], object]) -> None:
         """Call this on the reactor's thread at every `wake`."""
         self._woken.append(callback)
-
-    @cached_property
-    def _pool(self) -> ThreadPool:
-        return started_threads("crawlctl")
-
-    @cached_property
-    def _pool_of_callers(self) -> ThreadPool:
-        return started_threads("crawlctl-callers")
-
-    @cached_property
-    def _pool_of_duties(self) -> ThreadPool:
-        return started_threads("crawlctl-duties")
-
-
-class _Threads(ThreadPool):
-    """Threads that do not keep a process from ending while Redis lets them wait."""
-
-    threadFactory = partial(threading.Thread, daemon=True)  # type: ignore[assignment]  # noqa: N815 - Twisted's name
-
-
-def started_threads(name: str, *, most: int = THREADS) -> ThreadPool:
-    """Return a pool of so many threads, which do not keep the process from ending."""
-    pool = _Threads(minthreads=0, maxthreads=most, name=name)
-    pool.start()
-    return pool
 
 
 _MEMBERSHIPS: WeakKeyDictionary[Config, Membership] = WeakKeyDictionary()

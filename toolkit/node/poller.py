@@ -6,7 +6,6 @@ is asked in the membership's threads. Whatever goes wrong, it goes on.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ from toolkit.model.names import LineName, NodeName, ProjectName, Token, VersionN
 from toolkit.model.nodes import NodeReport
 from toolkit.model.queue import Claimed, Line, NothingToClaim, unfit
 from toolkit.node.membership import membership
-from toolkit.node.reactor import later
 from toolkit.store.interfaces import Shared
 
 if TYPE_CHECKING:
@@ -44,6 +42,7 @@ class ClaimingPoller:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.membership = membership(config)
+        self._machine = self.membership.machine
         self.queues: dict[str, Any] = {}
         self._free: deque[Deferred[Claimed]] = deque()
         self._round: Deferred[None] | None = None
@@ -69,7 +68,7 @@ class ClaimingPoller:
 
     def poll(self) -> None:
         """Look if the last look failed, or was long ago: at Scrapyd's timer, and after every heartbeat."""
-        if self._must_reconcile or time.monotonic() - self._looked_at > SAFETY_S:
+        if self._must_reconcile or self._machine.monotonic() - self._looked_at > SAFETY_S:
             self.look()
 
     def look(self) -> None:
@@ -77,7 +76,7 @@ class ClaimingPoller:
         if self._round is not None:
             self._is_wanted = True
             return
-        if not self._free or self.membership.unready is not None or time.monotonic() < self._rests_until:
+        if not self._free or self.membership.unready is not None or self._machine.monotonic() < self._rests_until:
             return
         self._round = Deferred.fromCoroutine(self._take_jobs())
         self._round.addErrback(self._failed)
@@ -85,7 +84,7 @@ class ClaimingPoller:
 
     def rest(self, seconds: float) -> None:
         """Take nothing for a while: this node could not start what it has just taken."""
-        self._rests_until = time.monotonic() + seconds
+        self._rests_until = self._machine.monotonic() + seconds
         self._look_in(seconds)
 
     def settle(self) -> Deferred[None]:
@@ -100,7 +99,7 @@ class ClaimingPoller:
     async def _take_jobs(self) -> None:
         while self._free and self.membership.unready is None:
             self._is_wanted = False
-            self._looked_at = time.monotonic()
+            self._looked_at = self._machine.monotonic()
             report = self.membership.report()
             if report.unfit is not None:
                 self._say_unfit(report.unfit)
@@ -154,7 +153,7 @@ class ClaimingPoller:
     def _look_in(self, seconds: float) -> None:
         if self._later is not None and self._later.active():
             self._later.cancel()
-        self._later = later(seconds, self.look)
+        self._later = self._machine.later(seconds, self.look)
 
 
 def claim(shared: Shared, report: NodeReport, *, tokens: Sequence[Token] | None) -> Claimed | NothingToClaim:

@@ -17,7 +17,7 @@ from twisted.application.service import IServiceCollection
 from twisted.web import http, server
 
 from toolkit.node.forms import FormError, read_form
-from toolkit.node.reactor import later
+from toolkit.node.machine import later
 from toolkit.node.shelf import too_large
 
 MAX_FORM_BYTES = 4_000_000

@@ -7,9 +7,7 @@ process objects have.
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
-import time
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -22,10 +20,8 @@ from twisted.logger import Logger
 from toolkit.model.queue import Wish
 from toolkit.node.claims import Claim
 from toolkit.node.endings import Cause
-from toolkit.node.reactor import later
+from toolkit.node.machine import Machine
 from toolkit.node.stopping import STALE_GRACE_S, TIMEOUT_GRACE_S, Step, Stopping
-from toolkit.node.watching import watch_exit
-from toolkit.runs import process
 from toolkit.runs.control import control_of, read_control
 from toolkit.runs.folder import CONTROL, STOP, RunFolder
 from toolkit.runs.report import Exit
@@ -49,11 +45,13 @@ class Run:
         self,
         claim: Claim,
         folder: RunFolder,
+        machine: Machine,
         *,
         on_gone: Callable[[Run], None],
     ) -> None:
         self.claim = claim
         self.folder = folder
+        self.machine = machine
         self.args: list[str] = []
         self.env: dict[str, str] = {}
         self.pid: int | None = None
@@ -100,13 +98,13 @@ class Run:
 
         """
         number = which if isinstance(which, int) else getattr(signal, f"SIG{which}")
-        if self._is_gone or self.pid is None or not process.is_alive(self.pid, self._start):
+        if self._is_gone or self.pid is None or not self.machine.processes.is_alive(self.pid, self._start):
             raise error.ProcessExitedAlready
-        os.kill(self.pid, number)
+        self.machine.processes.signal_one(self.pid, self._start, number)
 
     def spawned(self, pid: int) -> None:
         """Take note of our new child; from here on its time limit counts."""
-        self._begin(pid, process.start_of(pid) or "")
+        self._begin(pid, self.machine.processes.start_of(pid) or "")
 
     def adopt(self, pid: int, start: str, *, stopped_for: Cause | None) -> None:
         """Watch over a process that an earlier Scrapyd has started, and finish what that one began."""
@@ -114,7 +112,7 @@ class Run:
         # What the process follows now: a wish that was taken back while nobody was here is a change.
         self._wish = read_control(self.folder.read(CONTROL))
         self._begin(pid, start)
-        watch_exit(pid, start, self._leader_gone)
+        self.machine.watch_exit(pid, start, self._leader_gone)
         if stopped_for is not None:
             self.stop(stopped_for)
 
@@ -149,21 +147,21 @@ class Run:
             self.stopped_for = cause
             with contextlib.suppress(OSError):
                 self.folder.write(STOP, {"cause": cause.value})
-        asked = Stopping(time.monotonic(), grace_s)
+        asked = Stopping(self.machine.monotonic(), grace_s)
         self._stopping = asked if self._stopping is None else self._stopping.sooner(asked)
         self._advance()
 
     def touch(self) -> None:
         """Let the process know that its node lives, and see to it that what it prints fills no disk."""
         with contextlib.suppress(OSError):
-            self.folder.touch_alive()
+            self.machine.touch(self.folder)
         with contextlib.suppress(OSError):
             self.folder.bound_output()
 
     def _begin(self, pid: int, start: str) -> None:
         self.pid, self._start = pid, start
         if self.claim.timeout_s is not None:
-            left_s = self.claim.begun_at + self.claim.timeout_s - time.time()
+            left_s = self.claim.begun_at + self.claim.timeout_s - self.machine.time()
             self._later("timeout", max(0.0, left_s), lambda: self.stop(Cause.TIMEOUT))
 
     def _advance(self) -> None:
@@ -172,7 +170,7 @@ class Run:
             return
         while (due := self._stopping.due(self._done)) is not None:
             at, step = due
-            wait_s = at - time.monotonic()
+            wait_s = at - self.machine.monotonic()
             if wait_s > 0:
                 self._later("step", wait_s, self._advance)
                 return
@@ -182,7 +180,7 @@ class Run:
     def _signal(self, step: Step) -> None:
         _log.info("Job {job} (process {pid}): {step}", job=self.job, pid=self.pid, step=step.name.lower())
         if step is Step.KILL:
-            process.signal_group(self.pid or 0, self._start, signal.SIGKILL)
+            self.machine.processes.signal_group(self.pid or 0, self._start, signal.SIGKILL)
             return
         # To the process alone: what it started, it ends itself.
         with contextlib.suppress(error.ProcessExitedAlready, OSError):
@@ -192,12 +190,12 @@ class Run:
         """End what the process has left behind; only then it counts as gone."""
         if self._is_gone:
             return
-        self._wait_for_group(time.monotonic() + GROUP_GONE_WITHIN_S)
+        self._wait_for_group(self.machine.monotonic() + GROUP_GONE_WITHIN_S)
 
     def _wait_for_group(self, ends_at: float) -> None:
-        pid = self.pid or 0
-        if process.signal_group(pid, self._start, signal.SIGKILL) and process.group_members_left(pid, self._start):
-            if time.monotonic() < ends_at:
+        pid, processes = self.pid or 0, self.machine.processes
+        if processes.signal_group(pid, self._start, signal.SIGKILL) and processes.group_members_left(pid, self._start):
+            if self.machine.monotonic() < ends_at:
                 self._later("group", _GROUP_PAUSE_S, lambda: self._wait_for_group(ends_at))
                 return
             _log.error("Processes that job {job} has started cannot be killed", job=self.job)
@@ -215,7 +213,7 @@ class Run:
         timer = self._timers.get(name)
         if timer is not None and timer.active():
             timer.cancel()
-        self._timers[name] = later(wait_s, work)
+        self._timers[name] = self.machine.later(wait_s, work)
 
 
 class SpawnedProcess(ProcessProtocol):
@@ -230,7 +228,7 @@ class SpawnedProcess(ProcessProtocol):
 
     def processExited(self, reason: Failure) -> None:  # noqa: N802 - Twisted's name
         """Take note of the end of the process itself, once whoever spawns it is done."""
-        later(0, self._run.left, reason)
+        self._run.machine.later(0, self._run.left, reason)
 
 
 def _signal_name(number: int) -> str:

@@ -30,9 +30,9 @@ from toolkit.node.catalogue import Catalogue, Proof, Surroundings, with_file
 from toolkit.node.eggstorage import ProvenEggStorage, held_as
 from toolkit.node.environments import Environments
 from toolkit.node.listing import SpiderLister
+from toolkit.node.machine import reactor
 from toolkit.node.membership import membership
 from toolkit.node.once import Once
-from toolkit.node.reactor import reactor
 from toolkit.node.trusting import Trust
 
 if TYPE_CHECKING:

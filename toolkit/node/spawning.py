@@ -21,7 +21,6 @@ from toolkit.model.names import check_job_id
 from toolkit.model.orders import Order, check_order
 from toolkit.node.claims import Claim
 from toolkit.node.environment import without_secrets
-from toolkit.node.reactor import reactor
 from toolkit.node.run import Run, SpawnedProcess
 from toolkit.runs.folder import CLAIM, RUN_VARIABLE, RunFolder
 
@@ -88,13 +87,8 @@ def spawn(run: Run) -> None:
 
     """
     with run.folder.output.open("ab") as output, Path(os.devnull).open("rb") as nothing:
-        reactor().spawnProcess(
-            SpawnedProcess(run),
-            run.args[0],
-            args=run.args,
-            env=run.env,
-            childFDs={0: nothing.fileno(), 1: output.fileno(), 2: output.fileno()},
-        )
+        files = (nothing.fileno(), output.fileno(), output.fileno())
+        run.machine.spawn(SpawnedProcess(run), args=run.args, env=run.env, files=files)
 
 
 def is_of_the_node(error: BaseException) -> bool:

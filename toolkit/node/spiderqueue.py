@@ -20,8 +20,8 @@ from toolkit.model.jobs import Job, JobFilter, JobState
 from toolkit.model.names import JobId
 from toolkit.model.orders import new_job_id
 from toolkit.node.cluster_jobs import Wanted, enqueue
+from toolkit.node.machine import later
 from toolkit.node.membership import Membership, membership
-from toolkit.node.reactor import later
 from toolkit.store.interfaces import Store
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ class Turn:
 def turns(member: Membership) -> tuple[Turn, ...]:
     """Return every duty that this node takes turns at."""
     settings = member.settings
-    firing = Firing(settings.name)
+    firing = Firing(settings.name, member.machine)
 
     def drop(store: Store) -> None:
         shared = shared_of(store)

@@ -18,8 +18,8 @@ from twisted.logger import Logger
 from twisted.web import error, http, resource, server
 
 from toolkit.model.errors import CrawlctlError, StoreUnreachableError
+from toolkit.node.machine import reactor
 from toolkit.node.membership import Membership
-from toolkit.node.reactor import reactor
 from toolkit.node.shelf import Shelf, shelf
 from toolkit.store.interfaces import Store
 

@@ -91,7 +91,7 @@ def signal_group(pid: int, start: str, number: int) -> bool:
     # Our own group is ours until the process has made its own.
     if seen.group == pid and pid != os.getpgrp():
         return _send_group(pid, number)
-    return seen.is_alive and _send_one(pid, start, number)
+    return seen.is_alive and signal_one(pid, start, number)
 
 
 def kill_rest_of_own_group() -> None:
@@ -127,7 +127,8 @@ def _send_group(group: int, number: int) -> bool:
     return False
 
 
-def _send_one(pid: int, start: str, number: int) -> bool:
+def signal_one(pid: int, start: str, number: int) -> bool:
+    """Send a signal to that process alone; tell whether it got it."""
     descriptor = watch(pid, start)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if descriptor is None:

@@ -6,7 +6,6 @@ Runs in Scrapy's thread; one call is under way at a time.
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -93,7 +92,8 @@ class Calls:
         self._courier.close()
 
     def _pause_s(self) -> float:
-        pause_s = self._retry_s * random.uniform(0.5, 1)  # noqa: S311 - so that not all workers come at once
+        # By chance, so that not all workers come at once.
+        pause_s = self._retry_s * (0.5 + self._clock.chance() / 2)
         self._retry_s = min(self._retry_s * 1.6, _LAST_RETRY_S)
         return pause_s
 

@@ -1,13 +1,18 @@
-"""Calls functions later in Scrapy's thread, also from another one: on every Twisted reactor, and without any."""
+"""Scrapy's thread, its time, and threads beside it: on every Twisted reactor, and without any."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
+import threading
 from collections.abc import Callable
 from contextvars import Context, copy_context
+from queue import SimpleQueue
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Timer(Protocol):
@@ -28,6 +33,30 @@ class Clock(Protocol):
 
     def soon(self, call: Callable[..., object], *args: object) -> None:
         """Call a function in this thread soon. Any thread may ask for it; once the process ends nothing is called."""
+
+    def chance(self) -> float:
+        """Return a random number from 0 to 1."""
+
+    def start_thread(self, name: str, work: Callable[[], object]) -> None:
+        """Do this in a thread of its own, which does not keep the process from ending."""
+
+    def orders(self) -> Orders[Any]:
+        """Return a queue through which such a thread is told what to do."""
+
+
+class Orders(Protocol[T]):
+    """What a `queue.SimpleQueue` does."""
+
+    def put(self, order: T, /) -> None:
+        """Add an order."""
+
+    def get(self, block: bool = True, timeout: float | None = None) -> T:  # noqa: FBT001, FBT002 - SimpleQueue's
+        """Wait for the next one.
+
+        Raises:
+            queue.Empty: none came in time.
+
+        """
 
 
 class Alarm:
@@ -67,12 +96,24 @@ def clock_here() -> Clock:
     return _LoopClock(loop)
 
 
-class _LoopClock:
+class _Threads:
+    """Real threads and the time in them."""
+
+    now = staticmethod(monotonic)
+    chance = staticmethod(random.random)
+
+    def start_thread(self, name: str, work: Callable[[], object]) -> None:
+        threading.Thread(target=work, name=name, daemon=True).start()
+
+    def orders(self) -> Orders[Any]:
+        return SimpleQueue()
+
+
+class _LoopClock(_Threads):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         # Else a timer would take the page with it in whose code it was set.
         self._context: Context = copy_context()
-        self.now = monotonic
 
     def later(self, delay_s: float, call: Callable[..., object], *args: object) -> Timer:
         return self._loop.call_later(delay_s, call, *args, context=self._context)
@@ -91,10 +132,9 @@ class _ReactorTimer:
             self._call.cancel()
 
 
-class _ReactorClock:
+class _ReactorClock(_Threads):
     def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
-        self.now = monotonic
 
     def later(self, delay_s: float, call: Callable[..., object], *args: object) -> Timer:
         return _ReactorTimer(self._reactor.callLater(delay_s, call, *args))

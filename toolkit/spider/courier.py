@@ -7,15 +7,13 @@ minutes at most: a thread that is silent for longer counts as stuck, and what it
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
-from time import monotonic
+from queue import Empty
 from typing import Any, NamedTuple
 
 from toolkit.model.errors import CrawlctlError
 from toolkit.model.names import WorkerName
-from toolkit.spider.clock import Clock
+from toolkit.spider.clock import Clock, Orders
 from toolkit.store.interfaces_crawls import Frontier
 
 MAX_SILENCE_S = 600.0
@@ -43,20 +41,19 @@ class Courier:
         self._clock = clock
         self._worker = worker
         self._ttl_s = ttl_s
-        self._calls: SimpleQueue[tuple[Call, Then] | None] = SimpleQueue()
+        self._calls: Orders[tuple[Call, Then] | None] = clock.orders()
         self._token: int | None = None
-        self._asked_at = self._spoke_at = monotonic()
-        self._thread = threading.Thread(target=self._run, name="frontier", daemon=True)
-        self._thread.start()
+        self._asked_at = self._spoke_at = clock.now()
+        clock.start_thread("frontier", self._run)
 
     def send(self, call: Call, then: Then) -> None:
         """Make a call as soon as those before it are over."""
-        self._asked_at = monotonic()
+        self._asked_at = self._clock.now()
         self._calls.put((call, then))
 
     def silent_s(self) -> float:
         """Return how long ago Redis last took a sign of life of this worker."""
-        return monotonic() - self._spoke_at
+        return self._clock.now() - self._spoke_at
 
     def keep(self, token: int | None) -> None:
         """Keep the lease under this token alive while nothing else is asked for; `None`: no lease."""
@@ -84,17 +81,17 @@ class Courier:
             logger.debug("The connection to the frontier did not close well", exc_info=True)
 
     def _outcome(self, call: Call) -> Outcome:
-        begun_at = monotonic()
+        begun_at = self._clock.now()
         try:
             result = call(self._frontier)
         except Exception as error:  # noqa: BLE001 - whoever asked decides what it means
-            return Outcome(error=error, took_s=monotonic() - begun_at)
+            return Outcome(error=error, took_s=self._clock.now() - begun_at)
         # The lease counts from when Redis had the call, which may be long ago: the process may have been frozen since.
         self._spoke_at = begun_at
-        return Outcome(result, took_s=monotonic() - begun_at)
+        return Outcome(result, took_s=self._clock.now() - begun_at)
 
     def _renew(self) -> None:
-        token, now = self._token, monotonic()
+        token, now = self._token, self._clock.now()
         if token is None or now - self._asked_at > MAX_SILENCE_S or now - self._spoke_at < self._ttl_s / 4:
             return
         try:

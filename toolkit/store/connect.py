@@ -19,7 +19,7 @@ from functools import cached_property
 from importlib import resources
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import redis
 from redis import exceptions
@@ -35,6 +35,7 @@ from toolkit.store.address import RedisAddress, parse_address
 from toolkit.store.redis_errors import store_error
 
 Argument = str | bytes | int
+T = TypeVar("T")
 
 
 def connect(url: Secret) -> redis.Redis:
@@ -77,42 +78,28 @@ class RedisDoor:
 
     def ask(self, *command: Argument) -> Any:
         """Send one command and return its answer as redis-py shapes it, bytes as text."""
-        with self._translated():
-            return self._client.execute_command(*command)  # type: ignore[no-untyped-call]
+        return self._carry(lambda: self._client.execute_command(*command))  # type: ignore[no-untyped-call]
 
     def ask_together(self, *commands: Sequence[Argument]) -> list[Any]:
         """Send several commands in one round trip; no other client's command comes between them (MULTI/EXEC)."""
-        with self._translated(), self._client.pipeline(transaction=True) as pipeline:
-            for command in commands:
-                pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
-            return list(pipeline.execute())
+        return self._carry(lambda: _together(self._client, commands))
 
     def run(self, script: str, *, keys: Sequence[str], args: Sequence[Argument]) -> Any:
         """Run `lua/<script>.lua`, a write; a server that does not know it (restart, SCRIPT FLUSH) is sent it first."""
-        with self._translated(is_write=True):
-            if script not in self._scripts:
-                self._scripts[script] = self._client.register_script(_source(script))
-            return self._scripts[script](keys=keys, args=args)
+        return self._run(self._client, self._scripts, script, keys, args)
 
     def ask_for_bytes(self, *command: Argument) -> bytes | None:
         """Send one command whose answer is no text, and return that answer as it is."""
-        with self._translated():
-            answer = self._binary.execute_command(*command)  # type: ignore[no-untyped-call]
-            return None if answer is None else bytes(answer)
+        answer = self._carry(lambda: self._binary.execute_command(*command))  # type: ignore[no-untyped-call]
+        return None if answer is None else bytes(answer)
 
     def run_for_bytes(self, script: str, *, keys: Sequence[str], args: Sequence[Argument]) -> Any:
         """Run a script as `run` does, and return its answer with texts as bytes."""
-        with self._translated(is_write=True):
-            if script not in self._binary_scripts:
-                self._binary_scripts[script] = self._binary.register_script(_source(script))
-            return self._binary_scripts[script](keys=keys, args=args)
+        return self._run(self._binary, self._binary_scripts, script, keys, args)
 
     def ask_together_for_bytes(self, *commands: Sequence[Argument]) -> list[Any]:
         """Send several commands as `ask_together` does, and return their answers with texts as bytes."""
-        with self._translated(), self._binary.pipeline(transaction=True) as pipeline:
-            for command in commands:
-                pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
-            return list(pipeline.execute())
+        return self._carry(lambda: _together(self._binary, commands))
 
     def ask_groups_for_bytes(self, groups: Sequence[Sequence[Sequence[Argument]]]) -> list[list[Any]]:
         """Send groups of commands as one `ask_together_for_bytes`, and return for each group its answers."""
@@ -125,10 +112,10 @@ class RedisDoor:
 
         It waits for no longer than half of what any answer may take, so that waiting is not mistaken for silence.
         """
-        with self._translated():
-            timeout_s = max(0.01, min(timeout_s, self.address.answer_timeout_s / 2))
-            found = self._binary.execute_command("BLMPOP", timeout_s, 1, key, "LEFT", "COUNT", most)  # type: ignore[no-untyped-call]
-            return [] if found is None else list(found[1])
+        timeout_s = max(0.01, min(timeout_s, self.address.answer_timeout_s / 2))
+        command = ("BLMPOP", timeout_s, 1, key, "LEFT", "COUNT", most)
+        found = self._carry(lambda: self._binary.execute_command(*command))  # type: ignore[no-untyped-call]
+        return [] if found is None else list(found[1])
 
     def listen(self, channel: str, *, timeout_s: float) -> Iterator[str]:
         """Yield what is published on a channel, on a connection of its own; an empty text after each silent term.
@@ -207,6 +194,24 @@ class RedisDoor:
         for client in self._clients():
             client.close()
 
+    def _run(
+        self, client: redis.Redis, known: dict[str, Any], script: str, keys: Sequence[str], args: Sequence[Argument]
+    ) -> Any:
+        if script not in known:
+            known[script] = client.register_script(self._source(script))
+        return self._carry(lambda: known[script](keys=keys, args=args), is_write=True)
+
+    def _carry(self, call: Callable[[], T], *, is_write: bool = False) -> T:
+        """Make one call to Redis, there and back."""
+        with self._translated(is_write=is_write):
+            return call()
+
+    def _source(self, script: str) -> str:
+        """Return a script with what it includes."""
+        text = resources.files("toolkit.store").joinpath("lua", f"{script}.lua").read_text(encoding="utf-8")
+        included = re.search(r"^-- INCLUDES: (\w+)$", text, re.MULTILINE)
+        return text if included is None else f"{self._source(included[1])}\n{text}"
+
     @contextmanager
     def _translated(self, *, is_write: bool = False) -> Iterator[None]:
         began = time.monotonic()
@@ -237,10 +242,11 @@ def _local_end(address: RedisAddress) -> str | None:
     return None
 
 
-def _source(script: str) -> str:
-    text = resources.files("toolkit.store").joinpath("lua", f"{script}.lua").read_text(encoding="utf-8")
-    included = re.search(r"^-- INCLUDES: (\w+)$", text, re.MULTILINE)
-    return text if included is None else f"{_source(included[1])}\n{text}"
+def _together(client: redis.Redis, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+    with client.pipeline(transaction=True) as pipeline:
+        for command in commands:
+            pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
+        return list(pipeline.execute())
 
 
 def _client(

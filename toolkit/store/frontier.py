@@ -6,6 +6,8 @@ from toolkit.model.crawls import DEFAULT_WORKER_LEASE_S, CrawlPlan
 from toolkit.model.hosts import Secret
 from toolkit.store.interfaces_crawls import Frontier
 
+_LEAST_PATIENCE_S = 0.5
+
 
 def open_frontier(url: Secret, plan: CrawlPlan, *, ttl_s: float = DEFAULT_WORKER_LEASE_S) -> Frontier:
     """Return the crawl's frontier in the Redis of this URL; nothing is sent yet.
@@ -17,6 +19,7 @@ def open_frontier(url: Secret, plan: CrawlPlan, *, ttl_s: float = DEFAULT_WORKER
         ConfigurationError: the URL cannot be understood.
 
     """
-    from toolkit.store.redis_frontier import RedisFrontier  # noqa: PLC0415 - redis is loaded only where it is used
+    from toolkit.store.connect import RedisDoor  # noqa: PLC0415 - redis is loaded only where it is used
+    from toolkit.store.redis_frontier import RedisFrontier  # noqa: PLC0415 - likewise
 
-    return RedisFrontier(url, plan, ttl_s=ttl_s)
+    return RedisFrontier(RedisDoor(url, patience_s=max(_LEAST_PATIENCE_S, ttl_s / 3)), plan)

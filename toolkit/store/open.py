@@ -24,6 +24,7 @@ def open_store(redis: Secret | None, folder: Path, *, cluster: str = DEFAULT_CLU
         from toolkit.store.local_store import LocalStore  # noqa: PLC0415 - SQLite is loaded only where it is used
 
         return LocalStore(folder, cluster=cluster)
-    from toolkit.store.redis_store import RedisStore  # noqa: PLC0415 - loading the redis library takes 0.1 s
+    from toolkit.store.connect import RedisDoor  # noqa: PLC0415 - loading the redis library takes 0.1 s
+    from toolkit.store.redis_store import RedisStore  # noqa: PLC0415 - likewise
 
-    return RedisStore(redis, cluster=cluster)
+    return RedisStore(RedisDoor(redis), cluster=cluster)

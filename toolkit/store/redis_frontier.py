@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolkit.model.crawls import (
-    DEFAULT_WORKER_LEASE_S,
     Answer,
     Commit,
     CrawlPlan,
@@ -19,7 +18,6 @@ from toolkit.model.crawls import (
     Verdict,
 )
 from toolkit.model.errors import RefusedError, StoreUnreadableError
-from toolkit.model.hosts import Secret
 from toolkit.model.names import WorkerName
 from toolkit.store.connect import Argument, RedisDoor
 from toolkit.store.crawl_keys import FrontierKeys
@@ -62,22 +60,14 @@ _HINTS = {
 }
 
 
-_LEAST_PATIENCE_S = 0.5
-
-
 class RedisFrontier:
-    """Keeps what `Frontier` promises.
+    """Keeps what `Frontier` promises."""
 
-    Raises:
-        ConfigurationError: the URL cannot be understood.
-
-    """
-
-    def __init__(self, url: Secret, plan: CrawlPlan, *, ttl_s: float = DEFAULT_WORKER_LEASE_S) -> None:
+    def __init__(self, door: RedisDoor, plan: CrawlPlan) -> None:
         self._plan = plan
         self._keys = FrontierKeys(plan.keys)
         self._all = self._keys.all
-        self._door = RedisDoor(url, patience_s=max(_LEAST_PATIENCE_S, ttl_s / 3))
+        self._door = door
 
     def join(self, worker: WorkerName, *, ttl_s: float, flush: bool = False, is_new_life: bool = True) -> Joined:
         """See `Frontier.join`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from toolkit.model.hosts import Secret
 from toolkit.model.names import DEFAULT_CLUSTER
 from toolkit.store.connect import RedisDoor
 from toolkit.store.interfaces import MAX_JOBS
@@ -56,14 +55,14 @@ class RedisStore:
     """Keeps what `Store` promises. Opening it asks the server once, so that a wrong password is told at once.
 
     Raises:
-        ConfigurationError: the URL or the cluster's name cannot be used.
+        ConfigurationError: the cluster's name cannot be used.
         StoreUnreachableError: the server does not answer, or refuses.
 
     """
 
-    def __init__(self, url: Secret, *, cluster: str = DEFAULT_CLUSTER, max_jobs: int = MAX_JOBS) -> None:
+    def __init__(self, door: RedisDoor, *, cluster: str = DEFAULT_CLUSTER, max_jobs: int = MAX_JOBS) -> None:
         keys = Keys(cluster)
-        self._door = RedisDoor(url)
+        self._door = door
         self._releases = RedisReleases(self._door, keys)
         self._jobs = RedisJobs(self._door, keys, max_jobs=max_jobs)
         self._rollouts = RedisRollouts(self._door, keys)

@@ -14,6 +14,7 @@ from toolkit.model.crons import Cron, Due, Firing, FiringState, Proposal, Taken,
 from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.names import SpiderName
 from toolkit.node.firing import Firing as Turns
+from toolkit.node.machine import Machine
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOURLY = Cron("hourly", SpiderName("books"), at="@hourly")
@@ -63,7 +64,7 @@ def test_what_is_due_is_fired_and_the_next_look_is_at_once() -> None:
 
 
 def test_a_node_remembers_when_the_next_is_due_until_a_look_fails() -> None:
-    turns, store = Turns("node-1"), Store(next_in_s=2.0)
+    turns, store = Turns("node-1", Machine()), Store(next_in_s=2.0)
     anything: Any = store
     assert 0.5 <= turns.wait_s(live_nodes=1, chance=0.5) <= 1.0
     turns.take(anything)

@@ -16,12 +16,20 @@ from toolkit.node.adoption import Living, survey, was_never_begun
 from toolkit.node.claims import Claim, read_claim
 from toolkit.node.delivery import Parcel
 from toolkit.node.endings import Cause, write_ending
+from toolkit.node.machine import Machine
 from toolkit.runs.folder import CLAIM, ENDING, EXIT, PROCESS, REPORT, STOP, RunFolder
 from toolkit.runs.process import start_of
 from toolkit.runs.registration import register
 from toolkit.runs.report import Exit, exit_of, report_of
 
 NOW = 2_000_000_000.0
+
+
+class Later(Machine):
+    """This machine, at a time to come."""
+
+    def time(self) -> float:
+        return NOW
 
 
 def claim_of(job_id: str = "job-1") -> Claim:
@@ -48,7 +56,7 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 def only(folder: RunFolder) -> Living | Parcel:
-    (found,) = survey(folder.path.parent, now=NOW)
+    (found,) = survey(folder.path.parent, Later())
     return found
 
 
@@ -128,7 +136,7 @@ def test_an_ending_that_was_not_heard_is_told_as_it_was(folder: RunFolder) -> No
 def test_a_folder_that_names_no_claim_is_removed(folder: RunFolder) -> None:
     (folder.path / CLAIM).write_text("{")
 
-    assert list(survey(folder.path.parent, now=NOW)) == []
+    assert list(survey(folder.path.parent, Later())) == []
     assert not folder.path.exists()
 
 

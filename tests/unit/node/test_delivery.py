@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.claims import CLAIM
+from support.hand_machine import HandMachine
 from twisted.internet.defer import Deferred, fail, succeed
 
 from toolkit.model.errors import StoreUnreachableError
@@ -26,12 +27,12 @@ class Desk:
     """A delivery whose queue answers, or fails, as told; the clock is ours."""
 
     def __init__(self) -> None:
-        self.now = 1000.0
+        self.machine = HandMachine()
         self.trouble: Exception | None = None
         self.answer: JobState | None = JobState.FINISHED
         self.told: list[tuple[str, float]] = []
-        member = SimpleNamespace(settings=SimpleNamespace(lease_s=10.0), ask=self._ask)
-        self.delivery = Delivery(member, clock=lambda: self.now)  # type: ignore[arg-type]
+        member = SimpleNamespace(settings=SimpleNamespace(lease_s=10.0), ask=self._ask, machine=self.machine)
+        self.delivery = Delivery(member)  # type: ignore[arg-type]
 
     def _ask(self, work: Callable[[Any], Any]) -> Deferred[Any]:
         if self.trouble is not None:
@@ -73,7 +74,8 @@ def test_what_is_not_heard_is_kept_with_its_lease_and_told_again(folder: RunFold
     assert desk.delivery.held() == [Held(CLAIM.job_id, CLAIM.token)]
     assert read_ending(folder.read(ENDING)) == (ENDED, 990.0)
 
-    desk.trouble, desk.now = None, 1050.0
+    desk.trouble = None
+    desk.machine.clock.advance(50)
     desk.delivery.retry()
 
     assert desk.told == [("job-1 finished", 60.0)]
@@ -114,7 +116,7 @@ def test_what_a_queue_forgot_when_it_came_back_older_is_told_again_with_its_true
     desk.delivery.send(Parcel(CLAIM, ended_at=990.0, ending=ENDED))
     assert desk.delivery.taken() == [(CLAIM.job_id, CLAIM.token)]
 
-    desk.now = 1020.0
+    desk.machine.clock.advance(20)
     desk.delivery.tell_again([CLAIM.job_id, JobId("other")])
 
     assert desk.told == [("job-1 finished", 10.0), ("job-1 finished", 30.0)]
@@ -123,6 +125,6 @@ def test_what_a_queue_forgot_when_it_came_back_older_is_told_again_with_its_true
 def test_it_is_remembered_for_some_leases_only() -> None:
     desk = Desk()
     desk.delivery.send(Parcel(CLAIM, ended_at=990.0, ending=ENDED))
-    desk.now += 41.0
+    desk.machine.clock.advance(41.0)
 
     assert desk.delivery.taken() == []

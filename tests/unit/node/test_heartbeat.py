@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.hand_machine import HandMachine
 from twisted.internet.defer import Deferred, fail, succeed
 
 from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.queue import BeatAnswer
-from toolkit.node import heartbeat as module
 from toolkit.node.heartbeat import Heartbeat
 
 LEASE_S = 15.0
@@ -25,16 +25,16 @@ def ignore(*_: object) -> None:
 
 
 class Desk:
-    """A heartbeat whose Redis answers, or does not, as told; `waits` are the pauses between its beats."""
+    """A heartbeat whose Redis answers, or does not, as told."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, chance: float) -> None:
         self.is_away = False
-        self.waits: list[float] = []
-        monkeypatch.setattr(module, "later", self._later)
+        self.machine = HandMachine(chance=chance)
         member = SimpleNamespace(
             settings=SimpleNamespace(lease_s=LEASE_S, name="node-1"),
             unready=None,
             is_registered=False,
+            machine=self.machine,
             ask=self._ask,
             report=lambda: None,
             when_woken=ignore,
@@ -50,26 +50,28 @@ class Desk:
     def _ask(self, _: Callable[[Any], BeatAnswer]) -> Deferred[BeatAnswer]:
         return fail(StoreUnreachableError("away")) if self.is_away else succeed(ANSWER)
 
-    def _later(self, seconds: float, _: Callable[[], object]) -> Any:
-        self.waits.append(seconds)
-        return SimpleNamespace(active=lambda: False)
+    def next_in_s(self) -> float:
+        (wait_s,) = self.machine.waits()
+        return wait_s
 
 
-def test_three_signs_of_life_are_given_within_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk(monkeypatch)
-    for _ in range(20):
-        desk.heartbeat.beat()
-    assert all(LEASE_S / 4 < wait_s <= LEASE_S / 3 for wait_s in desk.waits)
+CHANCES = pytest.mark.parametrize("chance", [0.0, 0.25, 0.5, 1.0])
 
 
-def test_a_sign_of_life_that_was_lost_is_soon_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk(monkeypatch)
+@CHANCES
+def test_three_signs_of_life_are_given_within_a_lease(chance: float) -> None:
+    desk = Desk(chance)
     desk.heartbeat.beat()
-    desk.is_away = True
-    for _ in range(20):
-        desk.heartbeat.beat()
+    assert LEASE_S / 4 < desk.next_in_s() <= LEASE_S / 3
 
-    before, *after = desk.waits
+
+@CHANCES
+def test_a_sign_of_life_that_was_lost_is_soon_given_again(chance: float) -> None:
+    desk = Desk(chance)
+    desk.heartbeat.beat()
+    before = desk.next_in_s()
+    desk.is_away = True
+    desk.heartbeat.beat()
     # So long may the next answer take, after one that never came, before the lease ends.
-    left_s = LEASE_S - before - ANSWER_TIMEOUT_S - max(after)
+    left_s = LEASE_S - before - ANSWER_TIMEOUT_S - desk.next_in_s()
     assert left_s > 0.6 * ANSWER_TIMEOUT_S

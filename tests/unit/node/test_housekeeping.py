@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.hand_machine import HandMachine
 from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock
 
 from toolkit.model.errors import StoreUnreachableError, StoreUnreadableError
 from toolkit.node import housekeeping as module
@@ -21,14 +21,14 @@ USUAL_S = 10.0
 class Desk:
     """One duty on a clock of the test's own; `answers` are the turns under way."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.clock = Clock()
+    def __init__(self) -> None:
+        machine = HandMachine()
+        self.clock = machine.clock
         self.answers: list[Deferred[Any]] = []
         self.paces: list[Pace] = []
-        monkeypatch.setattr(module, "later", self.clock.callLater)
-        member: Any = SimpleNamespace(settings=SimpleNamespace(lease_s=15.0), tend=self._tend)
+        member: Any = SimpleNamespace(settings=SimpleNamespace(lease_s=15.0), tend=self._tend, machine=machine)
         duty = Turn("look", self._usual_s, lambda _: None)
-        self.housekeeping = Housekeeping(member, duties=[duty], chance=lambda: 0.5)
+        self.housekeeping = Housekeeping(member, duties=[duty])
         self.housekeeping.live_nodes = 3
         self.housekeeping.startService()
 
@@ -47,8 +47,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
-    return Desk(monkeypatch)
+def desk() -> Desk:
+    return Desk()
 
 
 def test_a_turn_follows_another_after_the_usual_wait_once_it_is_over(desk: Desk) -> None:

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 from scrapyd.config import Config
 
-from toolkit.node.membership import THREADS, membership
+from toolkit.node.machine import THREADS
+from toolkit.node.membership import membership
 
 
 def test_readers_who_wait_long_keep_the_heartbeat_from_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from scrapyd.config import Config
+from support.hand_machine import HandMachine
 from twisted.internet.defer import Deferred, fail, succeed
 
 from toolkit.model.errors import StoreUnreachableError
@@ -16,7 +17,6 @@ from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, Token, VersionName
 from toolkit.model.nodes import NodeReport
 from toolkit.model.queue import Claimed, Line, NothingToClaim
-from toolkit.node import poller as module
 from toolkit.node.membership import membership
 from toolkit.node.poller import ClaimingPoller, fitting_lines
 
@@ -71,13 +71,13 @@ class Bench:
         for name in ("min_disk_mb", "min_memory_mb"):
             config.cp.set("crawlctl", name, "0")
         self.queue = ScriptedQueue(*answers)
-        self.timers: list[tuple[float, Callable[[], object]]] = []
+        self.machine = HandMachine()
         self.waiting: list[Deferred[None]] = []
         self.is_slow = False
         self.member = membership(config)
         self.member.unready = None
         monkeypatch.setattr(self.member, "ask", self._ask)
-        monkeypatch.setattr(module, "later", self._later)
+        self.member.machine = self.machine
         self.poller = ClaimingPoller(config)
         self.taken: list[str] = []
 
@@ -90,10 +90,6 @@ class Bench:
             gate = Deferred()
             self.waiting.append(gate)
         return gate.addCallback(lambda _: work(SimpleNamespace(queue=self.queue)))
-
-    def _later(self, seconds: float, work: Callable[[], object]) -> Any:
-        self.timers.append((seconds, work))
-        return SimpleNamespace(active=lambda: False, cancel=lambda: None)
 
 
 @pytest.fixture
@@ -140,10 +136,9 @@ def test_a_wake_gives_the_waiting_slot_its_job(bench: Callable[..., Bench]) -> N
 def test_it_looks_again_when_the_queue_says_so(bench: Callable[..., Bench]) -> None:
     it = bench(NothingToClaim(again_s=0.25), claimed(1))
     it.offer()
-    ((seconds, look),) = it.timers
-    assert seconds == 0.25
+    assert it.machine.waits() == [0.25]
 
-    look()
+    it.machine.clock.advance(0.25)
     assert it.taken == ["job-1"]
 
 
@@ -202,18 +197,14 @@ def test_a_job_that_comes_after_its_slot_was_withdrawn_goes_back(bench: Callable
     assert it.queue.given_back == ["job-1"]
 
 
-def test_it_rests_when_the_node_could_not_start_what_it_took(
-    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_rests_when_the_node_could_not_start_what_it_took(bench: Callable[..., Bench]) -> None:
     it = bench(claimed(1))
     it.poller.rest(10)
     it.offer()
     assert it.queue.claims == 0
-    ((seconds, look),) = it.timers
-    assert seconds == 10
+    assert it.machine.waits() == [10]
 
-    monkeypatch.setattr(it.poller, "_rests_until", 0.0)
-    look()
+    it.machine.clock.advance(10)
     assert it.taken == ["job-1"]
 
 

@@ -29,6 +29,9 @@ class Timers:
         self.waiting.append(call)
         return call
 
+    def chance(self) -> float:
+        return 0.5
+
     def pass_time(self) -> None:
         self.waiting.pop(0)()
 

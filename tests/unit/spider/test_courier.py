@@ -12,12 +12,13 @@ from support.waiting import wait_until
 from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.names import WorkerName
 from toolkit.spider import courier
+from toolkit.spider.clock import _Threads
 from toolkit.spider.courier import Courier, Outcome
 
 TTL_S = 0.2
 
 
-class Line:
+class Line(_Threads):
     """A frontier that notes what it is asked, and the clock of the thread that asks."""
 
     def __init__(self) -> None:

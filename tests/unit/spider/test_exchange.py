@@ -30,6 +30,7 @@ from toolkit.model.crawls import (
 from toolkit.model.errors import RefusedError, StoreUnreachableError
 from toolkit.model.names import WorkerName
 from toolkit.spider.calls import Calls
+from toolkit.spider.clock import Orders
 from toolkit.spider.courier import Outcome
 from toolkit.spider.exchange import Exchange
 from toolkit.spider.leases import Lease
@@ -54,6 +55,15 @@ class HandClock:
 
     def soon(self, call: Callable[..., object], *args: object) -> None:
         call(*args)
+
+    def chance(self) -> float:
+        return 0.5
+
+    def start_thread(self, name: str, work: Callable[[], object]) -> None:
+        raise NotImplementedError
+
+    def orders(self) -> Orders[Any]:
+        raise NotImplementedError
 
     def move(self, seconds: float) -> None:
         """Let time pass, and what is due happen in its order."""
