@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,8 +18,10 @@ from support.scrapyd_node import TEST_CREDENTIALS, ScrapydNode, running_nodes
 
 
 def pytest_configure() -> None:
-    """Let tests of hosts find root's programs, also where the PATH does not lead there; no example has a deadline."""
+    """Make every start of the tests the same: root's programs on the PATH, Ctrl-C heard, no deadline for examples."""
     reach_roots_programs()
+    # A shell starts what runs in the background deaf to Ctrl-C, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("patient", settings.get_profile(settings.get_current_profile_name()), deadline=None)
     settings.load_profile("patient")
 

@@ -92,6 +92,8 @@ class Top(App[Exception]):
 
     def look(self) -> None:
         """Begin a look, unless one is under way; of one that takes long it is told."""
+        if not self.screen_stack:
+            return  # Everything is being closed.
         if self._looking_since_s is not None:
             waited_s = time.monotonic() - self._looking_since_s
             if waited_s > max(PATIENCE_S, 2 * self._every_s):

@@ -66,3 +66,13 @@ def test_what_comes_while_everything_is_closed_is_shown_nowhere() -> None:
 
     played(app, play)
     assert app.return_value is None
+
+
+def test_a_tick_that_comes_after_the_last_screen_has_gone_looks_at_nothing() -> None:
+    looker = Away()
+    app = looker.app
+    played(app, lambda pilot: until_shown(pilot, "main"))
+    assert not app.screen_stack
+    app._looking_since_s = None
+    app.look()
+    assert app._looking_since_s is None
