@@ -5,7 +5,7 @@ export UV_SYSTEM_CERTS ?= 1
 export UV_COMPILE_BYTECODE ?= 1
 RUN := $(UV) run -q --locked --all-extras
 
-.PHONY: help demo test check lint format types architecture spelling docs docs-check bench-deploy chaos-jobs bench-jobs bench-frontier chaos-frontier lab lab-down test-lab bench-lab test-web chaos-cron bench-watch clean
+.PHONY: help demo test check lint format types architecture spelling docs docs-check bench-deploy chaos-jobs bench-jobs bench-frontier chaos-frontier simulate lab lab-down test-lab bench-lab test-web chaos-cron bench-watch clean
 .DEFAULT_GOAL := help
 
 help: ## list what can be made
@@ -56,6 +56,9 @@ chaos-jobs: $(UV) ## everything fails under a real cluster: SEED=7 JOBS=200 ARGS
 
 chaos-frontier: $(UV) ## everything fails under one crawl: SEED=7 PAGES=5000 MODE=scrapy-redis ARGS="--rollback"
 	@$(RUN) python tests/chaos/chaos_frontier.py --seed $(or $(SEED),7) --pages $(or $(PAGES),5000) --mode $(or $(MODE),crawlctl) $(ARGS)
+
+simulate: $(UV) ## nodes and workers under faults, in simulated time: SEED=1 SEEDS=2000 ARGS=--trace
+	@$(RUN) python tests/simulation/program.py --seed $(or $(SEED),1) --seeds $(or $(SEEDS),2000) $(ARGS)
 
 lab: $(UV) ## real hosts on this machine, to try things by hand; needs root: HOSTS=4
 	@PYTHONPATH=tests $(RUN) python -m support.lab up $(or $(HOSTS),4)

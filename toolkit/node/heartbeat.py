@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from toolkit.node.launcher import LeasedLauncher
     from toolkit.node.membership import Membership
     from toolkit.node.poller import ClaimingPoller
+    from toolkit.node.turns import Turn
 
 CLASH_REMINDER_S = 60.0
 LEAVE_WITHIN_S = 3.0
@@ -46,7 +47,8 @@ _log = Logger()
 class Heartbeat(MultiService):
     """Beats as long as the service runs.
 
-    `look_for_eggs` is called when what the node should hold has changed, `look_for_questions` when it is asked.
+    `look_for_eggs` is called when what the node should hold has changed, `look_for_questions` when it is asked. Turns
+    are taken at all duties, unless some are named.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Heartbeat(MultiService):
         poller: ClaimingPoller,
         look_for_eggs: Callable[[], object],
         look_for_questions: Callable[[], object] = lambda: None,
+        duties: Sequence[Turn] | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._member = member
@@ -65,7 +68,7 @@ class Heartbeat(MultiService):
         self._look_for_eggs = look_for_eggs
         self._look_for_questions = look_for_questions
         self._every_s = member.settings.lease_s / BEATS_A_LEASE
-        self._housekeeping = Housekeeping(member)
+        self._housekeeping = Housekeeping(member, duties=duties)
         self._housekeeping.setServiceParent(self)  # type: ignore[no-untyped-call]
         self._listener = Listener(member, self._woken)
         self._machine = member.machine

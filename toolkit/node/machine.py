@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from twisted.internet.interfaces import IReadDescriptor
@@ -20,6 +21,7 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer  # type: ignore[import-untyped]
 
+from toolkit.node.load import Load, measure
 from toolkit.runs import process
 
 if TYPE_CHECKING:
@@ -76,6 +78,10 @@ class Machine:
     def identifier(self) -> str:
         """Return 16 random hexadecimal digits."""
         return secrets.token_hex(8)
+
+    def measure(self, folder: Path) -> Load:
+        """Return what is left of processors, memory, and the disk that holds the folder."""
+        return measure(folder)
 
     def later(self, seconds: float, work: Callable[..., object], *args: object) -> Any:
         """Call this after so many seconds; the answer can be cancelled."""

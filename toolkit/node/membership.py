@@ -26,7 +26,7 @@ from toolkit.node.claims import environments_in_use
 from toolkit.node.environment_making import Sources
 from toolkit.node.environments import Environments
 from toolkit.node.home import Home
-from toolkit.node.load import measure, shortage
+from toolkit.node.load import shortage
 from toolkit.node.machine import Machine
 from toolkit.node.present import Present
 from toolkit.node.settings import NodeSettings
@@ -140,7 +140,7 @@ class Membership:
     def report(self) -> NodeReport:
         """Say what the node is now, and in `unfit` why it takes no job, if so; cheap enough for every claim."""
         settings = self.settings
-        load = measure(settings.logs_dir or settings.state_dir)
+        load = self.machine.measure(settings.logs_dir or settings.state_dir)
         short = shortage(load, min_memory_mb=settings.min_memory_mb, min_disk_mb=settings.min_disk_mb)
         report = NodeReport(
             name=settings.name,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from toolkit.runs.folder import CLAIM, EXIT, RunFolder
 from toolkit.runs.process import kill_rest_of_own_group
-from toolkit.runs.registration import NOT_OURS, register
+from toolkit.runs.registration import NOT_OURS, register_this_process
 from toolkit.runs.report import Exit, exit_of
 from toolkit.runs.watchdog import Watchdog, lease_of
 
@@ -42,7 +42,7 @@ def main() -> None:
     # A group of its own, for all that the spider starts to be ended with it; a leader has one already.
     with contextlib.suppress(PermissionError):
         os.setsid()
-    refusal = register(folder)
+    refusal = register_this_process(folder)
     if refusal is not None:
         sys.stderr.write(f"{folder.path.name} is not run here: {refusal}\n")
         sys.exit(NOT_OURS)

@@ -24,13 +24,17 @@ class Registered:
     start: str
 
 
-def register(folder: RunFolder) -> str | None:
-    """Make this process the one that runs the folder's job; return `None`, or why it may not.
+def register_this_process(folder: RunFolder) -> str | None:
+    """Make this process the one that runs the folder's job; return `None`, or why it may not."""
+    pid = os.getpid()
+    return register(folder, pid, start_of(pid))
+
+
+def register(folder: RunFolder, pid: int, start: str | None) -> str | None:
+    """Make a process the one that runs the folder's job; return `None`, or why it may not.
 
     Safe against a node that takes the job back at the same moment, and against a second process for the same folder.
     """
-    pid = os.getpid()
-    start = start_of(pid)
     if start is None:
         return "the system does not tell when this process started"
     try:

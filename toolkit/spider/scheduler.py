@@ -50,6 +50,9 @@ class Scheduler(BaseScheduler):
     `frontier/…`.
     """
 
+    clock_here = staticmethod(clock_here)
+    open_frontier = staticmethod(open_frontier)
+
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Return the scheduler of a crawler; what is wrong with its settings is told when it is opened."""
@@ -243,13 +246,13 @@ class Scheduler(BaseScheduler):
 
     def _set_up(self, spider: Spider) -> None:
         settings = self._settings
-        self._clock = clock_here()
+        self._clock = self.clock_here()
         self._fingerprint = Fingerprints(self._crawler).of
         self._writer = RequestWriter(spider, settings.serializer)
         self._seen = SeenCache(settings.seen_cache)
         self._controls = CrawlControls(self._crawler)
         self._is_paused = False
-        frontier = open_frontier(settings.redis, settings.plan, ttl_s=settings.ttl_s)
+        frontier = self.open_frontier(settings.redis, settings.plan, ttl_s=settings.ttl_s)
         courier = Courier(frontier, self._clock, worker=settings.worker, ttl_s=settings.ttl_s)
         exchange = self._exchange = Exchange(
             self,

@@ -19,7 +19,7 @@ from toolkit.node.endings import Cause, write_ending
 from toolkit.node.machine import Machine
 from toolkit.runs.folder import CLAIM, ENDING, EXIT, PROCESS, REPORT, STOP, RunFolder
 from toolkit.runs.process import start_of
-from toolkit.runs.registration import register
+from toolkit.runs.registration import register_this_process
 from toolkit.runs.report import Exit, exit_of, report_of
 
 NOW = 2_000_000_000.0
@@ -78,7 +78,7 @@ def test_a_job_that_was_never_begun_goes_back_and_no_late_process_begins_it(fold
 
     assert isinstance(found, Parcel)
     assert found.ending is None
-    assert register(folder) is not None
+    assert register_this_process(folder) is not None
 
 
 def test_a_process_that_lives_is_adopted(folder: RunFolder) -> None:

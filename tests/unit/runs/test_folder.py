@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.runs.folder import CLAIM, MAX_FILE_BYTES, PROCESS, REPORT, RUN_VARIABLE, RunFolder
-from toolkit.runs.registration import Registered, register, registered, withdraw
+from toolkit.runs.registration import Registered, register_this_process, registered, withdraw
 
 
 @pytest.fixture
@@ -87,34 +87,36 @@ def test_a_process_finds_its_folder_by_its_environment(folder: RunFolder, monkey
 def test_the_first_process_registers_and_a_second_may_not(folder: RunFolder) -> None:
     folder.write(CLAIM, {})
     assert registered(folder) is None
-    assert register(folder) is None
+    assert register_this_process(folder) is None
     found = registered(folder)
     assert found is not None
     assert found.pid == os.getpid()
-    assert register(folder) == "it has a process already, or its node has taken the job back"
+    assert register_this_process(folder) == "it has a process already, or its node has taken the job back"
 
 
 def test_a_node_takes_back_what_no_process_has_begun(folder: RunFolder) -> None:
     folder.write(CLAIM, {})
     assert withdraw(folder)
     assert withdraw(folder), "as often as it likes"
-    assert register(folder) is not None
+    assert register_this_process(folder) is not None
     assert registered(folder) is None
 
 
 def test_a_node_cannot_take_back_what_a_process_has_begun(folder: RunFolder) -> None:
     folder.write(CLAIM, {})
-    assert register(folder) is None
+    assert register_this_process(folder) is None
     assert not withdraw(folder)
     assert isinstance(registered(folder), Registered)
 
 
 def test_a_process_does_not_register_without_a_claim(folder: RunFolder) -> None:
-    assert register(folder) == "its claim is gone"
+    assert register_this_process(folder) == "its claim is gone"
 
 
 def test_a_process_does_not_register_in_a_folder_that_is_gone(tmp_path: Path) -> None:
-    assert register(RunFolder(tmp_path / "gone")) == "its folder cannot be written: No such file or directory"
+    assert (
+        register_this_process(RunFolder(tmp_path / "gone")) == "its folder cannot be written: No such file or directory"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,211 @@
+"""One history of a shared crawl: workers, a site and faults that a seed decides, and what must be true of it."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from simulation.history import History
+from simulation.machines import Host, Process
+from simulation.server import Link, Real
+from simulation.workers import HOST, Site, Worker, WorkerLife
+
+from toolkit.runs.folder import CLAIM, RunFolder
+
+FAULTS_END_S = 60.0
+SLOTS = 4
+LEASE_S = 30.0
+
+
+class CrawlHistory(History):
+    """Plays one history of a crawl, and returns what is broken in it."""
+
+    FAULTS: ClassVar = {
+        "cut": 3,
+        "cut near a lease": 2,
+        "answers lost": 2,
+        "slow": 1,
+        "worker freezes": 2,
+        "worker dies": 3,
+        "worker closes": 1,
+        "Redis restarts": 2,
+        "Redis older": 4,
+        "Redis away": 2,
+        "Redis away and older": 4,
+        "Redis freezes": 2,
+        "Redis clock steps": 1,
+    }
+
+    def __init__(self, seed: int, real: Real, folder: Path, *, say: Callable[[str], None] | None = None) -> None:
+        super().__init__(seed, real, folder, say=say, lease_s=LEASE_S, faults_end_s=FAULTS_END_S)
+        chance = self.chance
+        self.site = a_site(chance)
+        self.lives: list[WorkerLife] = []
+        self.workers: dict[str, Worker] = {}
+        self.hosts: dict[str, Host] = {}
+        self.settings: dict[str, Any] = {"FRONTIER_LEASE_S": LEASE_S}
+        if chance.random() < 0.15:
+            self.settings["SCHEDULER_FLUSH_ON_START"] = True
+        if chance.random() < 0.5:
+            self.settings["FRONTIER_RUN"] = f"run-{seed}"
+        # So that the crawl takes some of the time in which there are faults.
+        self.pace_s = chance.uniform(8, 50) * SLOTS * 2 / len(self.site.links)
+        self.slow = set(chance.sample(sorted(self.site.links), 2)) if chance.random() < 0.3 else set()
+        self.pushed: dict[str, float] = {}
+        self._number = 0
+        self._is_over = False
+
+    def begin(self) -> None:
+        """Bring up hosts, seeds and workers."""
+        for number in range(self.chance.choice((1, 2, 2, 3, 3, 4))):
+            name = f"host-{number + 1}"
+            link = Link(self.world, self.server, self.orderly, name=name)
+            host = self.hosts[name] = Host(self.world, name, link)
+            link.owner = host
+            self.later(self.chance.uniform(0, 0.3), partial(self._start, host))
+        for seed in self.site.seeds:
+            self.later(self.chance.choice((0.0, self.chance.uniform(0, 40))), partial(self._push, seed))
+
+    def links(self) -> dict[str, Link]:
+        """Return whose way to Redis can be cut."""
+        return {name: host.link for name, host in self.hosts.items()}
+
+    def fault(self, kind: str, name: str, *, length: float, which: float) -> None:
+        """Do one of the faults that are the workers' own."""
+        host, worker = self.hosts[name], self.workers.get(name)
+        if worker is None or worker.process.is_gone or host.holder() is not None:
+            return
+        if kind == "worker freezes":
+            for_s = LEASE_S * (0.1 + 1.6 * length)
+            self.note(kind, name, for_s)
+            host.freeze()
+            self.world.after(for_s, self.orderly, lambda: host.thaw(self.world))
+        elif kind == "worker dies":
+            self.note(kind, name, 0.0)
+            worker.process.exit(signal=signal.SIGKILL)
+        else:
+            self.note(kind, name, 0.0)
+            worker.process.receive(signal.SIGINT)
+
+    def mend(self) -> None:
+        """Bring everything back that is away."""
+        for host in self.hosts.values():
+            if host.holder() is not None:
+                host.thaw(self.world)
+
+    def is_late(self) -> bool:
+        """Tell whether a worker has heard that the crawl is over."""
+        return self._is_over
+
+    def is_settled(self) -> bool:
+        """Tell whether all workers have ended by themselves."""
+        return all(worker.process.is_gone for worker in self.workers.values()) and self._is_over
+
+    def judge(self, *, is_settled: bool) -> None:
+        """Say what is not as it must be."""
+        if not is_settled:
+            left = {life.name: life.end for life in self.lives if life.ended_at is None}
+            self.broken.append(f"the crawl never ended: {left}, {self._counts()}")
+        entries: Any = self.real.text.xrange("books:items")
+        items = Counter(fields["v"] for _, fields in entries)
+        forgotten = {
+            seed for seed, at in self.pushed.items() if any(since < at < back for back, since in self.server.rollbacks)
+        }
+        wanted = reachable(self.site, [*self.site.starts, *(self.pushed.keys() - self._unread() - forgotten)])
+        if missing := sorted(wanted - items.keys()):
+            self.broken.append(f"{len(missing)} of {len(wanted)} pages are lost: {missing[:5]}")
+        if twice := sorted(path for path, count in items.items() if count > 1 and path not in self.site.seeds):
+            self.broken.append(f"{len(twice)} items are there twice: {twice[:5]}")
+        pending, in_flight, dead = self._counts()
+        if is_settled and (pending or in_flight):
+            self.broken.append(f"the crawl ended with {pending} pending and {in_flight} in flight")
+        if dead:
+            deaths = sum(life.end == "SIGKILL" for life in self.lives)
+            if deaths < 5:
+                self.broken.append(f"{dead} entries count as deadly, after {deaths} deaths")
+
+    def _start(self, host: Host) -> None:
+        if self._is_over:
+            return
+        if host.holder() is not None:
+            self.later_s(1.0, lambda: self._start(host))
+            return
+        self._number += 1
+        token = f"{self._number}.{round(self.world.now * 1000)}:{host.name}:life"
+        folder = RunFolder(self.folder / f"job-{self._number}~1")
+        folder.path.mkdir(parents=True)
+        folder.write(CLAIM, {"job_id": f"job-{self._number}", "token": token, "project": "shop", "spider": "books"})
+        life = WorkerLife(f"job-{self._number}", self.world.now)
+        self.lives.append(life)
+        process = Process(host, None)
+        worker = Worker(
+            self.world, process, folder, self.site, settings=self.settings, args={}, life=life, pace=self._pace
+        )
+        process.program = worker
+        process.watch(self.orderly, lambda: self._ended(host, life))
+        self.workers[host.name] = worker
+        self.world.say("{} begins on {}", life.name, host.name)
+        worker.begin()
+
+    def _ended(self, host: Host, life: WorkerLife) -> None:
+        """Begin another in place of one that did not come to the end of the crawl."""
+        if life.end == "finished":
+            self._is_over = True
+        elif not self._is_over:
+            self.later_s(self.chance.choice((0.2, 5.0, 40.0)), lambda: self._start(host))
+
+    def _pace(self, path: str) -> float:
+        return self.chance.uniform(10, 50) if path in self.slow else self.chance.uniform(0.2, 1.8) * self.pace_s
+
+    def _push(self, seed: str) -> None:
+        if self._is_over:
+            return
+        if self.server.is_down or self.server.holder() is not None:
+            self.later_s(1.0, lambda: self._push(seed))
+        else:
+            self.server.carry_out(lambda: self.real.text.rpush("books:start_urls", HOST + seed))
+            self.pushed[seed] = self.world.now
+            self.world.say("seed {} is pushed", seed)
+
+    def _unread(self) -> set[str]:
+        urls: Any = self.real.text.lrange("books:start_urls", 0, -1)
+        return {url.removeprefix(HOST) for url in urls}
+
+    def _counts(self) -> tuple[int, int, int]:
+        text = self.real.text
+        pending = text.zcard("books:requests") + text.zcard("books:requests:suspects")
+        in_flight = sum(text.hlen(key) for key in text.scan_iter("books:requests:inflight:*"))
+        return pending, in_flight, text.hlen("books:requests:dead")
+
+
+def a_site(chance: Any) -> Site:
+    """Return a tree of pages below some starts, a few linked twice."""
+    pages = chance.choice((10, 40, 90))
+    starts = [f"s{number}" for number in range(chance.choice((1, 1, 5, 30)))]
+    seeds = [f"d{number}" for number in range(chance.choice((0, 0, 3, 8)))]
+    if seeds and chance.random() < 0.3:
+        starts = []
+    links: dict[str, list[str]] = {root: [] for root in (*starts, *seeds)}
+    known = list(links)
+    for number in range(pages):
+        links[f"p{number}"] = []
+        links[chance.choice(known[-30:])].append(f"p{number}")
+        known.append(f"p{number}")
+    for _ in range(pages // 5):
+        links[chance.choice(known)].append(f"p{chance.randrange(pages)}")
+    return Site(links, starts, seeds)
+
+
+def reachable(site: Site, roots: list[str]) -> set[str]:
+    """Return the pages that are found from these."""
+    found, left = set(), list(roots)
+    while left:
+        path = left.pop()
+        if path not in found:
+            found.add(path)
+            left += site.links[path]
+    return found

@@ -1,0 +1,139 @@
+"""Plays histories, one for each seed: `program.py --seed 1 --seeds 2000`; the last line is one JSON object."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from simulation.crawl_history import CrawlHistory
+from simulation.queue_history import QueueHistory
+from simulation.server import Real
+from support.redis_server import RedisServer
+from twisted.logger import formatEvent, globalLogPublisher
+
+
+def say(line: str) -> None:
+    """Print a line."""
+    sys.stdout.write(line + "\n")
+
+
+class Mistakes(logging.Handler):
+    """Hears what the product logs as a mistake of its own: an exception that nobody expected."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.heard: list[str] = []
+        self.speaks = False
+        globalLogPublisher.addObserver(self._told)  # type: ignore[arg-type]
+        logging.getLogger().addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.speaks:
+            say(f"{'':9}{record.getMessage()}")
+        if record.exc_info and record.exc_info[1] is not None:
+            self.heard.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
+
+    def _told(self, event: dict[str, Any]) -> None:
+        if self.speaks:
+            say(f"{'':9}{formatEvent(event)}")
+        if "log_failure" in event:
+            self.heard.append(f"{formatEvent(event)}: {event['log_failure'].value!r}")
+
+    def speak(self) -> None:
+        """Print what is logged, too."""
+        self.setLevel(logging.INFO)
+        logging.getLogger("toolkit").setLevel(logging.INFO)
+        self.speaks = True
+
+    def take(self) -> list[str]:
+        """Return what was heard since the last time."""
+        heard, self.heard = self.heard, []
+        return sorted(set(heard))
+
+
+def play(seed: int, real: Real, folder: Path, mistakes: Mistakes, *, say: Any = None) -> dict[str, Any]:
+    """Play one history."""
+    place = folder / str(seed)
+    place.mkdir(parents=True)
+    os.chdir(folder)  # Scrapyd reads a scrapyd.conf that lies where it is started.
+    history = (CrawlHistory if seed % 2 else QueueHistory)(seed, real, place, say=say)
+    broken = [*history.play(), *mistakes.take()]
+    shutil.rmtree(place, ignore_errors=True)
+    return {"seed": seed, "steps": history.world.steps, "faults": dict(history.faults), "broken": broken}
+
+
+def quiet() -> Mistakes:
+    """Let nothing be printed but mistakes."""
+    logging.getLogger().setLevel(logging.ERROR)
+    for name in ("scrapy", "toolkit"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    return Mistakes()
+
+
+def play_some(seeds: list[int]) -> list[dict[str, Any]]:
+    """Play some histories on a server of their own."""
+    mistakes = quiet()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        folder = Path(name)
+        with RedisServer(folder / "redis") as server:
+            real = Real(server.url)
+            return [play(seed, real, folder, mistakes) for seed in seeds]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--trace", action="store_true")
+    args = parser.parse_args()
+    began = time.monotonic()
+    seeds = list(range(args.seed, args.seed + args.seeds))
+    if args.trace:
+        mistakes = quiet()
+        mistakes.speak()
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as name, RedisServer(Path(name) / "redis") as server:
+            results = [play(seed, Real(server.url), Path(name), mistakes, say=say) for seed in seeds]
+    else:
+        parts = [seeds[at : at + 25] for at in range(0, len(seeds), 25)]
+        results = []
+        with get_context("spawn").Pool(args.workers) as pool:
+            for some in pool.imap_unordered(play_some, parts):
+                results += some
+                for each in some:
+                    for what in each["broken"]:
+                        say(f"seed {each['seed']}: {what}")
+    faults: Counter[str] = Counter()
+    for each in results:
+        faults.update(each["faults"])
+    broken = sorted(each["seed"] for each in results if each["broken"])
+    for each in results if args.trace else ():
+        say("\n".join(each["broken"]))
+    say(
+        json.dumps(
+            {
+                "histories": len(results),
+                "steps": sum(each["steps"] for each in results),
+                "faults_injected": dict(faults),
+                "broken": broken,
+                "seconds": round(time.monotonic() - began, 1),
+            }
+        )
+    )
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
