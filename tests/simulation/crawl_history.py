@@ -18,6 +18,8 @@ from toolkit.runs.folder import CLAIM, RunFolder
 
 FAULTS_END_S = 60.0
 SLOTS = 4
+DEADLY = 5
+"""So many deaths make an entry a deadly one."""
 LEASE_S = 30.0
 
 
@@ -43,7 +45,9 @@ class CrawlHistory(History):
     def __init__(self, seed: int, real: Real, folder: Path, *, say: Callable[[str], None] | None = None) -> None:
         super().__init__(seed, real, folder, say=say, lease_s=LEASE_S, faults_end_s=FAULTS_END_S)
         chance = self.chance
-        self.site = a_site(chance)
+        # Two jobs of one spider, with other arguments, are two crawls.
+        categories = chance.choice((("a",), ("a",), ("a",), ("a", "b")))
+        self.sites = {category: a_site(chance, category) for category in categories}
         self.lives: list[WorkerLife] = []
         self.workers: dict[str, Worker] = {}
         self.hosts: dict[str, Host] = {}
@@ -52,23 +56,30 @@ class CrawlHistory(History):
             self.settings["SCHEDULER_FLUSH_ON_START"] = True
         if chance.random() < 0.5:
             self.settings["FRONTIER_RUN"] = f"run-{seed}"
+        links = {path: found for site in self.sites.values() for path, found in site.links.items()}
         # So that the crawl takes some of the time in which there are faults.
-        self.pace_s = chance.uniform(8, 50) * SLOTS * 2 / len(self.site.links)
-        self.slow = set(chance.sample(sorted(self.site.links), 2)) if chance.random() < 0.3 else set()
+        self.pace_s = chance.uniform(8, 50) * SLOTS * 2 / len(links)
+        self.start_pace_s = chance.choice((0.0, 0.02, 0.5))
+        self.slow = set(chance.sample(sorted(links), 2)) if chance.random() < 0.3 else set()
         self.pushed: dict[str, float] = {}
-        self._number = 0
+        self._categories: dict[str, str] = {}
+        self._number = self._coming = 0
+        self._awaited: set[str] = set()
         self._is_over = False
 
     def begin(self) -> None:
         """Bring up hosts, seeds and workers."""
-        for number in range(self.chance.choice((1, 2, 2, 3, 3, 4))):
+        categories = sorted(self.sites)
+        for number in range(max(len(categories), self.chance.choice((1, 2, 2, 3, 3, 4)))):
             name = f"host-{number + 1}"
             link = Link(self.world, self.server, self.orderly, name=name)
             host = self.hosts[name] = Host(self.world, name, link)
             link.owner = host
-            self.later(self.chance.uniform(0, 0.3), partial(self._start, host))
-        for seed in self.site.seeds:
-            self.later(self.chance.choice((0.0, self.chance.uniform(0, 40))), partial(self._push, seed))
+            self._categories[name] = categories[number % len(categories)]
+            self.later(self.chance.choice((0.0, 0.2, 3.0)), partial(self._start, host))
+        for site in self.sites.values():
+            for seed in site.seeds:
+                self.later(self.chance.choice((0.0, self.chance.uniform(0, 60))), partial(self._push, seed))
 
     def links(self) -> dict[str, Link]:
         """Return whose way to Redis can be cut."""
@@ -98,111 +109,141 @@ class CrawlHistory(History):
                 host.thaw(self.world)
 
     def is_late(self) -> bool:
-        """Tell whether a worker has heard that the crawl is over."""
-        return self._is_over
+        """Tell whether nobody works on the crawl any more."""
+        return self._is_over and all(worker.process.is_gone for worker in self.workers.values())
 
     def is_settled(self) -> bool:
         """Tell whether all workers have ended by themselves."""
-        return all(worker.process.is_gone for worker in self.workers.values()) and self._is_over
+        return self.is_late() and not self._coming
 
     def judge(self, *, is_settled: bool) -> None:
         """Say what is not as it must be."""
         if not is_settled:
             left = {life.name: life.end for life in self.lives if life.ended_at is None}
             self.broken.append(f"the crawl never ended: {left}, {self._counts()}")
-        entries: Any = self.real.text.xrange("books:items")
-        items = Counter(fields["v"] for _, fields in entries)
+        items = self._items()
         forgotten = {
             seed for seed, at in self.pushed.items() if any(since < at < back for back, since in self.server.rollbacks)
         }
-        wanted = reachable(self.site, [*self.site.starts, *(self.pushed.keys() - self._unread() - forgotten)])
+        roots = self.pushed.keys() - self._unread() - forgotten
+        wanted: set[str] = set()
+        for site in self.sites.values():
+            wanted |= reachable(site, [*site.starts, *(roots & set(site.seeds))])
         if missing := sorted(wanted - items.keys()):
             self.broken.append(f"{len(missing)} of {len(wanted)} pages are lost: {missing[:5]}")
-        if twice := sorted(path for path, count in items.items() if count > 1 and path not in self.site.seeds):
+        if twice := sorted(path for path, count in items.items() if count > 1 and path not in self.pushed):
             self.broken.append(f"{len(twice)} items are there twice: {twice[:5]}")
+        for life in self.lives:
+            if strange := [path for _, path in life.pages if path not in self.sites[life.category].links]:
+                self.broken.append(f"{life.name} of {life.category} worked on pages of others: {strange[:3]}")
         pending, in_flight, dead = self._counts()
         if is_settled and (pending or in_flight):
             self.broken.append(f"the crawl ended with {pending} pending and {in_flight} in flight")
         if dead:
             deaths = sum(life.end == "SIGKILL" for life in self.lives)
-            if deaths < 5:
+            if deaths < DEADLY:
                 self.broken.append(f"{dead} entries count as deadly, after {deaths} deaths")
 
     def _start(self, host: Host) -> None:
-        if self._is_over:
-            return
+        self._coming -= host.name in self._awaited
+        self._awaited.discard(host.name)
         if host.holder() is not None:
-            self.later_s(1.0, lambda: self._start(host))
+            self._soon(host, 1.0)
             return
         self._number += 1
+        category = self._categories[host.name]
         token = f"{self._number}.{round(self.world.now * 1000)}:{host.name}:life"
         folder = RunFolder(self.folder / f"job-{self._number}~1")
         folder.path.mkdir(parents=True)
         folder.write(CLAIM, {"job_id": f"job-{self._number}", "token": token, "project": "shop", "spider": "books"})
-        life = WorkerLife(f"job-{self._number}", self.world.now)
+        life = WorkerLife(f"job-{self._number}", self.world.now, category)
         self.lives.append(life)
         process = Process(host, None)
-        worker = Worker(
-            self.world, process, folder, self.site, settings=self.settings, args={}, life=life, pace=self._pace
-        )
+        args = {"category": category} if len(self.sites) > 1 else {}
+        worker = Worker(process, folder, self.sites[category], life, settings=self.settings, args=args, paces=self)
         process.program = worker
         process.watch(self.orderly, lambda: self._ended(host, life))
         self.workers[host.name] = worker
-        self.world.say("{} begins on {}", life.name, host.name)
+        self.world.say("{} begins on {}, category {}", life.name, host.name, category)
         worker.begin()
 
     def _ended(self, host: Host, life: WorkerLife) -> None:
-        """Begin another in place of one that did not come to the end of the crawl."""
+        """Begin another in place of one that did not come to the end of the crawl, as a node does."""
         if life.end == "finished":
             self._is_over = True
-        elif not self._is_over:
-            self.later_s(self.chance.choice((0.2, 5.0, 40.0)), lambda: self._start(host))
+        elif life.end == "SIGKILL" or not self._is_over:
+            self._soon(host, self.chance.choice((0.2, 5.0, 40.0)))
 
-    def _pace(self, path: str) -> float:
+    def _soon(self, host: Host, in_s: float) -> None:
+        self._awaited.add(host.name)
+        self._coming += 1
+        self.later_s(in_s, partial(self._start, host))
+
+    def page_s(self, path: str) -> float:
+        """Return how long a page takes."""
         return self.chance.uniform(10, 50) if path in self.slow else self.chance.uniform(0.2, 1.8) * self.pace_s
 
+    def start_s(self) -> float:
+        """Return how long `start()` takes for the next request."""
+        return self.chance.uniform(0, 2) * self.start_pace_s
+
     def _push(self, seed: str) -> None:
-        if self._is_over:
+        if self.is_late():
             return
         if self.server.is_down or self.server.holder() is not None:
-            self.later_s(1.0, lambda: self._push(seed))
-        else:
-            self.server.carry_out(lambda: self.real.text.rpush("books:start_urls", HOST + seed))
-            self.pushed[seed] = self.world.now
-            self.world.say("seed {} is pushed", seed)
+            self.later_s(1.0, partial(self._push, seed))
+            return
+        key = self._seeds_key(seed)
+        self.server.carry_out(lambda: self.real.text.rpush(key, HOST + seed))
+        self.pushed[seed] = self.world.now
+        self.world.say("seed {} is pushed to {}", seed, key)
+
+    def _seeds_key(self, seed: str) -> str:
+        return "books:start_urls"
 
     def _unread(self) -> set[str]:
-        urls: Any = self.real.text.lrange("books:start_urls", 0, -1)
+        urls: list[Any] = []
+        for key in self.real.text.scan_iter("*:start_urls"):
+            urls += self.real.text.lrange(key, 0, -1)
         return {url.removeprefix(HOST) for url in urls}
+
+    def _items(self) -> Counter[str]:
+        items: Counter[str] = Counter()
+        for key in self.real.text.scan_iter("*:items"):
+            entries: Any = self.real.text.xrange(key)
+            items.update(fields["v"] for _, fields in entries)
+        return items
 
     def _counts(self) -> tuple[int, int, int]:
         text = self.real.text
-        pending = text.zcard("books:requests") + text.zcard("books:requests:suspects")
-        in_flight = sum(text.hlen(key) for key in text.scan_iter("books:requests:inflight:*"))
-        return pending, in_flight, text.hlen("books:requests:dead")
+        pending = sum(text.zcard(key) for key in (*text.scan_iter("*:requests"), *text.scan_iter("*:suspects")))
+        in_flight = sum(text.hlen(key) for key in text.scan_iter("*:requests:inflight:*"))
+        return pending, in_flight, sum(text.hlen(key) for key in text.scan_iter("*:requests:dead"))
 
 
-def a_site(chance: Any) -> Site:
+def a_site(chance: Any, category: str) -> Site:
     """Return a tree of pages below some starts, a few linked twice."""
     pages = chance.choice((10, 40, 90))
-    starts = [f"s{number}" for number in range(chance.choice((1, 1, 5, 30)))]
-    seeds = [f"d{number}" for number in range(chance.choice((0, 0, 3, 8)))]
+    starts = [f"{category}-s{number}" for number in range(chance.choice((1, 1, 5, 30)))]
+    seeds = [f"{category}-d{number}" for number in range(chance.choice((0, 0, 3, 8)))]
     if seeds and chance.random() < 0.3:
         starts = []
     links: dict[str, list[str]] = {root: [] for root in (*starts, *seeds)}
     known = list(links)
     for number in range(pages):
-        links[f"p{number}"] = []
-        links[chance.choice(known[-30:])].append(f"p{number}")
-        known.append(f"p{number}")
+        path = f"{category}-p{number}"
+        links[path] = []
+        links[chance.choice(known[-30:])].append(path)
+        known.append(path)
     for _ in range(pages // 5):
-        links[chance.choice(known)].append(f"p{chance.randrange(pages)}")
+        links[chance.choice(known)].append(f"{category}-p{chance.randrange(pages)}")
     return Site(links, starts, seeds)
 
 
 def reachable(site: Site, roots: list[str]) -> set[str]:
     """Return the pages that are found from these."""
-    found, left = set(), list(roots)
+    found: set[str] = set()
+    left = list(roots)
     while left:
         path = left.pop()
         if path not in found:

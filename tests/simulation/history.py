@@ -125,9 +125,10 @@ class History(ABC):
         chance = self.chance
         some = chance.sample(list(self.FAULTS), chance.choice((1, 1, 2, 3, len(self.FAULTS))))
         weights = [self.FAULTS[kind] for kind in some]
+        latest = chance.choice((0.1, 0.75, 0.75))
         for _ in range(chance.choice((1, 2, 3, 5, 8))):
             kind = chance.choices(some, weights)[0]
-            at = chance.uniform(0.5, self._faults_end_s * 0.75)
+            at = chance.uniform(0.5, self._faults_end_s * latest)
             yield at, self._fault(kind)
 
     def _fault(self, kind: str) -> Callable[[], None]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider, DontCloseSpider
@@ -21,7 +21,6 @@ from scrapy.signalmanager import SignalManager
 from scrapy.utils.request import RequestFingerprinter
 from simulation.machines import Process, WorkerClock
 from simulation.server import Door
-from simulation.world import World
 from twisted.internet.defer import CancelledError, Deferred
 
 from toolkit.runs.folder import RUN_VARIABLE, RunFolder
@@ -46,10 +45,21 @@ class WorkerLife:
 
     name: str
     at: float
+    category: str
     pages: list[tuple[float, str]] = field(default_factory=list)
     starts: int = 0
     end: str = ""
     ended_at: float | None = None
+
+
+class Paces(Protocol):
+    """How long things take, in seconds."""
+
+    def page_s(self, path: str) -> float:
+        """Return how long a page takes."""
+
+    def start_s(self) -> float:
+        """Return how long `start()` takes for the next request."""
 
 
 class Worker:
@@ -57,18 +67,17 @@ class Worker:
 
     def __init__(
         self,
-        world: World,
         process: Process,
         folder: RunFolder,
         site: Site,
+        life: WorkerLife,
         *,
         settings: Mapping[str, Any],
         args: Mapping[str, str],
-        life: WorkerLife,
-        pace: Callable[[str], float],
+        paces: Paces,
     ) -> None:
-        self.world, self.process, self.folder, self.site = world, process, folder, site
-        self.life, self.pace = life, pace
+        self.world = process.host.world
+        self.process, self.folder, self.site, self.life, self.paces = process, folder, site, life, paces
         self.engine: Engine | None = None
         self._settings, self._args = settings, args
 
@@ -237,7 +246,7 @@ class Engine:
 
     async def _work(self, request: Request) -> None:
         path = request.url.removeprefix(HOST)
-        total_s = self.worker.pace(path)
+        total_s = self.worker.paces.page_s(path)
         await self._pause(total_s * 0.8)
         await self.scraper._scrape(SimpleNamespace(path=path), request)
         self.worker.life.pages.append((self.worker.world.now, path))
@@ -263,7 +272,7 @@ class Engine:
         return over
 
     def _pause_of_start(self) -> Deferred[None]:
-        return self._pause(self.chance.choice((0.0, 0.0, 0.01, 0.2)))
+        return self._pause(self.worker.paces.start_s())
 
     def _failed(self, failure: Any) -> None:
         raise AssertionError(f"the simulated engine failed: {failure.getTraceback()}")
