@@ -88,7 +88,7 @@ def test_too_many_errors_pause_the_job_and_are_told_once(desk: QueueDesk, claim:
     assert event.about["rule"] == "errors"
     assert (event.about["spider"], event.about["node"], event.about["done"]) == ("books", "node-1", "pause")
     assert "errors a minute, more than 10; it shall pause" in event.about["reason"]
-    assert desk.beat(a_report(), claim).wishes[claim.job.id].is_paused
+    assert desk.beat(a_report(), claim).wishes[claim.token].is_paused
     assert judged(desk) == 0
     # A rule that is gone leaves nothing behind.
     rules(desk, replace(IDLE, within_s=3600.0))

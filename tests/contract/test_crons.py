@@ -268,7 +268,7 @@ def test_the_job_before_is_cancelled_and_replaced_when_it_is_gone(cron: CronDesk
     claim = cron.desk.run(cron.desk.register(a_report()))
     assert cron.fire() is None
     assert cron.fire() is None
-    assert cron.desk.beat(a_report(), claim).wishes[JobId("job-2")].is_cancel
+    assert cron.desk.beat(a_report(), claim).wishes[claim.token].is_cancel
     cron.crons.commit([replace(cron.proposal(cron.take()), state=FiringState.SKIPPED, jobs=())])
     cron.desk.finish(claim)
     assert cron.fire(job="job-3") is not None

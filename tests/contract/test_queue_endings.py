@@ -9,8 +9,9 @@ from datetime import timedelta
 import pytest
 from support.queue_desk import QueueDesk, a_pending_job, a_report, an_ending, names
 
+from toolkit.model.errors import NotFoundError
 from toolkit.model.jobs import JobState
-from toolkit.model.queue import Claimed, Ending, NothingToClaim, Progress
+from toolkit.model.queue import Ending, NothingToClaim, Progress
 
 
 def test_an_outcome_tells_what_was_seen_and_counted(desk: QueueDesk) -> None:
@@ -133,7 +134,7 @@ def test_an_ended_job_is_stale_to_a_node_that_still_holds_it(desk: QueueDesk) ->
     claim = desk.run(report)
     desk.finish(claim)
 
-    assert desk.beat(report, claim, progress=Progress(JobState.RUNNING, pages=9)).stale == ("a1",)
+    assert desk.beat(report, claim, progress=Progress(JobState.RUNNING, pages=9)).stale == (claim.token,)
     assert desk.redis.hlen(desk.keys.progress) == 0
     assert desk.redis.zcard(desk.keys.leases) == 0
 
@@ -239,23 +240,25 @@ def test_an_ending_that_was_not_heard_is_asked_for_again(desk: QueueDesk) -> Non
     desk.finish(heard)
 
     answer = desk.nodes.beat(report, [], ended=[(claim.job.id, claim.token) for claim in (heard, unheard)])
-    assert answer.unheard == (unheard.job.id,)
+    assert answer.unheard == (unheard.token,)
     assert answer.stale == ()
     assert desk.finish(unheard) == JobState.FINISHED
     assert desk.finish(other) == JobState.FINISHED
 
 
-def test_endings_of_jobs_that_nobody_knows_are_refused(desk: QueueDesk) -> None:
+def test_endings_of_jobs_that_are_not_known_are_told_apart(desk: QueueDesk) -> None:
     desk.add("a1")
     claim = desk.run(desk.register(a_report()))
     desk.finish(claim)
     desk.queue.drop_old(max_age_s=3600, max_jobs=0)
 
     assert desk.store.jobs.get(claim.job.id) is None
-    assert desk.finish(claim) is None
-    assert not desk.queue.started(claim.job.id, claim.token, pid=1)
-    assert not desk.queue.give_back(claim.job.id, claim.token, reason="x")
-    assert desk.finish(Claimed(claim.job, claim.token), an_ending(JobState.LOST)) is None
+    with pytest.raises(NotFoundError, match="a1"):
+        desk.finish(claim)
+    with pytest.raises(NotFoundError, match="a1"):
+        desk.queue.give_back(claim.job.id, claim.token, reason="x")
+    # Its process may go on: it is nobody else's.
+    assert desk.queue.started(claim.job.id, claim.token, pid=1)
     assert desk.store.jobs.get(claim.job.id) is None
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 
+import pytest
 from support.queue_desk import SHORT_S, SOON_S, QueueDesk, a_pending_job, a_report, an_ending, names
 from support.waiting import wait_until
 
 from toolkit.model.jobs import JobState
-from toolkit.model.names import Token
+from toolkit.model.names import NodeName, Token
 from toolkit.model.queue import Claimed, NothingToClaim, Progress
 
 
@@ -19,7 +20,7 @@ def test_an_expired_lease_goes_to_the_next_claimer(desk: QueueDesk) -> None:
     assert desk.lose("a1") == {"a1": JobState.PENDING}
 
     waiting = desk.job("a1")
-    assert (waiting.state, waiting.node, waiting.token, waiting.pid) == (JobState.PENDING, None, None, None)
+    assert (waiting.state, waiting.node, waiting.pid) == (JobState.PENDING, None, None)
     assert waiting.started_at is None
     assert waiting.reason is not None
     assert "node-1" in waiting.reason
@@ -78,7 +79,7 @@ def test_a_node_that_comes_back_after_its_job_was_given_away_can_write_nothing(d
     lease_ends_ms = desk.lease_ends_ms("a1")
 
     answer = desk.beat(old_report, old, progress=Progress(JobState.PAUSED, pages=99))
-    assert answer.stale == ("a1",)
+    assert answer.stale == (old.token,)
     assert not desk.queue.started(old.job.id, old.token, pid=99)
     assert desk.finish(old) is None
     assert not desk.queue.give_back(old.job.id, old.token, reason="late")
@@ -88,20 +89,47 @@ def test_a_node_that_comes_back_after_its_job_was_given_away_can_write_nothing(d
     assert desk.finish(new) == JobState.FINISHED
 
 
-def test_an_old_owner_can_write_nothing_while_the_job_waits_for_the_next(desk: QueueDesk) -> None:
-    desk.add("a1")
+def test_an_old_owner_has_its_job_back_as_long_as_nobody_else_has_it(desk: QueueDesk) -> None:
+    desk.add("a1", attempts=1 + 1)
     report = desk.register(a_report())
-    old = desk.run(report)
+    claim = desk.run(report)
+    desk.end_leases("a1")
+    assert desk.queue.requeue_expired() == {"a1": JobState.PENDING}
+
+    answer = desk.beat(report, claim)
+    assert (answer.stale, answer.taken_up) == ((), (claim.token,))
+    assert (desk.job("a1").state, desk.job("a1").attempt) == (JobState.STARTING, 1)
+    assert isinstance(desk.look(desk.register(a_report("node-2"))), NothingToClaim)
+    assert desk.queue.started(claim.job.id, claim.token, pid=99)
+    assert desk.finish(claim) == JobState.FINISHED
+    assert desk.left_behind() == set()
+
+
+def test_an_ending_that_comes_while_the_job_waits_for_another_is_its_outcome(desk: QueueDesk) -> None:
+    desk.add("a1")
+    claim = desk.run(desk.register(a_report()))
     desk.end_leases("a1")
     desk.queue.requeue_expired()
-    before = desk.job("a1")
 
-    assert desk.beat(report, old).stale == ("a1",)
-    assert not desk.queue.started(old.job.id, old.token, pid=99)
-    assert desk.finish(old) is None
-    assert not desk.queue.give_back(old.job.id, old.token, reason="late")
-    assert desk.job("a1") == before
-    assert desk.redis.zcard(desk.keys.leases) == 0
+    assert desk.finish(claim) == JobState.FINISHED
+    assert desk.left_behind() == set()
+
+
+@pytest.mark.parametrize("change", ["hold", "move"])
+def test_an_old_owner_does_not_have_a_job_back_that_an_operator_has_changed(desk: QueueDesk, change: str) -> None:
+    desk.add("a1")
+    report = desk.register(a_report())
+    claim = desk.run(report)
+    desk.end_leases("a1")
+    desk.queue.requeue_expired()
+    if change == "hold":
+        desk.queue.hold(names("a1"))
+    else:
+        desk.queue.move(names("a1"), [NodeName("node-2")])
+
+    assert desk.beat(report, claim).stale == (claim.token,)
+    assert desk.finish(claim) is None
+    assert desk.states("a1") == ["pending"]
 
 
 def test_an_old_token_counts_for_nothing_when_the_same_node_has_the_job_again(desk: QueueDesk) -> None:
@@ -113,7 +141,7 @@ def test_an_old_token_counts_for_nothing_when_the_same_node_has_the_job_again(de
     new = desk.run(report)
 
     assert desk.finish(old, an_ending(JobState.FAILED)) is None
-    assert desk.beat(report, old).stale == ("a1",)
+    assert desk.beat(report, old).stale == (old.token,)
     assert desk.beat(report, new).stale == ()
     assert desk.finish(new) == JobState.FINISHED
 
@@ -278,7 +306,7 @@ def test_a_made_up_token_counts_for_nothing(desk: QueueDesk) -> None:
     report = desk.register(a_report())
     for token in ("", "1", "nil"):
         made_up = Claimed(desk.job("a1"), Token(token))
-        assert desk.beat(report, made_up).stale == ("a1",)
+        assert desk.beat(report, made_up).stale == (token,)
         assert desk.finish(made_up) is None
         assert not desk.queue.started(made_up.job.id, made_up.token, pid=1)
         assert not desk.queue.give_back(made_up.job.id, made_up.token, reason="x")

@@ -226,8 +226,8 @@ def test_a_wish_reaches_a_node_only_for_what_it_holds(desk: QueueDesk) -> None:
     one, other = desk.register(a_report("node-1")), desk.register(a_report("node-2"))
     first, second = desk.run(one), desk.run(other)
     desk.queue.cancel(names("a", "b"), grace_s=1)
-    assert set(desk.beat(one, first).wishes) == {"a"}
-    assert set(desk.beat(other, second).wishes) == {"b"}
+    assert set(desk.beat(one, first).wishes) == {first.token}
+    assert set(desk.beat(other, second).wishes) == {second.token}
 
 
 def test_of_two_nodes_with_copies_of_one_home_the_one_whose_place_was_taken_is_told(desk: QueueDesk) -> None:

@@ -49,7 +49,7 @@ def test_an_active_job_is_asked_to_end_and_its_node_hears_of_it(desk: QueueDesk)
     assert job.state == JobState.RUNNING
     assert job.cancel_requested_at is not None
     for _ in range(2):
-        wish = desk.beat(report, claim).wishes[JobId("a1")]
+        wish = desk.beat(report, claim).wishes[claim.token]
         assert wish == Wish(cancel_grace_s=7.5)
         assert wish.is_cancel
     assert desk.finish(claim, an_ending(finish_reason="shutdown")) == JobState.CANCELLED
@@ -63,7 +63,7 @@ def test_a_job_is_cancelled_while_it_is_being_claimed(desk: QueueDesk) -> None:
 
     assert desk.job("a1").state == JobState.STARTING
     assert desk.queue.started(claim.job.id, claim.token, pid=1)
-    assert desk.beat(report, claim).wishes[JobId("a1")].cancel_grace_s == 0
+    assert desk.beat(report, claim).wishes[claim.token].cancel_grace_s == 0
     assert desk.finish(claim, an_ending(JobState.FAILED)) == JobState.CANCELLED
 
 
@@ -73,7 +73,7 @@ def test_the_shorter_grace_counts(desk: QueueDesk) -> None:
     claim = desk.run(report)
     for grace_s in (30, 2, 60):
         desk.queue.cancel(names("a1"), grace_s=grace_s)
-    assert desk.beat(report, claim).wishes[JobId("a1")].cancel_grace_s == 2
+    assert desk.beat(report, claim).wishes[claim.token].cancel_grace_s == 2
 
 
 def test_the_state_before_is_told_for_each_known_job_even_if_named_twice(desk: QueueDesk) -> None:
@@ -244,14 +244,14 @@ def test_wishes_are_told_at_every_beat_and_to_the_next_life(desk: QueueDesk) -> 
     assert desk.queue.tune(JobId("a1"), concurrency=4, delay_s=0.5) == JobState.RUNNING
     assert desk.queue.tune(JobId("a1"), concurrency=None, delay_s=0.25) == JobState.RUNNING
     wish = Wish(is_paused=True, concurrency=4, delay_s=0.25)
-    assert desk.beat(report, claim).wishes == {"a1": wish}
+    assert desk.beat(report, claim).wishes == {claim.token: wish}
     again = desk.register(a_report(session="life-2"))
-    assert desk.beat(again, claim).wishes == {"a1": wish}
+    assert desk.beat(again, claim).wishes == {claim.token: wish}
 
     desk.queue.pause(JobId("a1"), is_paused=False)
-    assert desk.beat(again, claim).wishes == {"a1": Wish(concurrency=4, delay_s=0.25)}
+    assert desk.beat(again, claim).wishes == {claim.token: Wish(concurrency=4, delay_s=0.25)}
     desk.queue.cancel(names("a1"), grace_s=1)
-    assert desk.beat(again, claim).wishes == {"a1": Wish(cancel_grace_s=1, concurrency=4, delay_s=0.25)}
+    assert desk.beat(again, claim).wishes == {claim.token: Wish(cancel_grace_s=1, concurrency=4, delay_s=0.25)}
 
 
 def test_nobody_wishes_anything_of_a_job_that_does_not_run(desk: QueueDesk) -> None:

@@ -51,9 +51,11 @@ class LifeOfJobs(RuleBasedStateMachine):
         return self.jobs[data.draw(st.sampled_from(sorted(self.jobs)))]
 
     def old_or_new_claim(self, data: st.DataObject) -> tuple[Claimed, Expected, bool]:
+        """Draw a claim of which something is told now, and say whether the job is its own with that."""
         claim = data.draw(st.sampled_from(self.claims))
         job = self.jobs[str(claim.job.id)]
-        return claim, job, job.is_active and job.token == claim.token
+        is_owner = (job.is_active and job.token == claim.token) or job.is_taken_up(claim.token)
+        return claim, job, is_owner
 
     @rule(
         spider=st.sampled_from(SPIDERS),
@@ -118,6 +120,7 @@ class LifeOfJobs(RuleBasedStateMachine):
         assert all(answer.token != claim.token for claim in self.claims)
         best.state, best.node, best.token = JobState.STARTING, node, answer.token
         best.session, best.attempt = str(self.reports[node].session), best.attempt + 1
+        best.taken_from = None
         self.claims.append(answer)
 
     @precondition(lambda self: self.claims)
@@ -161,8 +164,8 @@ class LifeOfJobs(RuleBasedStateMachine):
     def beat(self, data: st.DataObject) -> None:
         claim, job, is_owner = self.old_or_new_claim(data)
         answer = self.desk.beat(self.reports[str(claim.job.node)], claim)
-        assert answer.stale == (() if is_owner else (claim.job.id,))
-        assert (claim.job.id in answer.wishes) == (is_owner and job.is_cancel_wished)
+        assert answer.stale == (() if is_owner else (claim.token,))
+        assert (claim.token in answer.wishes) == (is_owner and job.is_cancel_wished)
 
     @precondition(lambda self: self.claims)
     @rule(data=st.data())
@@ -204,6 +207,7 @@ class LifeOfJobs(RuleBasedStateMachine):
         change = self.desk.queue.hold if is_held else self.desk.queue.release
         assert change([JobId(job.name)]) == ({job.name} if job.state == PENDING else set())
         if job.state == PENDING:
+            job.taken_from = None if is_held else job.taken_from
             job.is_held = is_held
             job.is_delayed = job.is_delayed and is_held
 
@@ -223,7 +227,7 @@ class LifeOfJobs(RuleBasedStateMachine):
         moved = self.desk.queue.move([JobId(job.name)], None if on is None else [NodeName(on)])
         assert moved == ({job.name} if job.state == PENDING else set())
         if job.state == PENDING:
-            job.on = on
+            job.on, job.taken_from = on, None
 
     @precondition(lambda self: self.jobs)
     @rule(data=st.data())

@@ -186,7 +186,7 @@ def test_a_spider_is_wished_slower(cluster: BusyCluster, queue: QueueDesk) -> No
 
     played(app, play)
     report = next(each for each in cluster.reports if each.name == "node-002")
-    wish = queue.beat(report, *cluster.running["node-002"]).wishes[claim.job.id]
+    wish = queue.beat(report, *cluster.running["node-002"]).wishes[claim.token]
     assert (wish.concurrency, wish.delay_s) == (4, 1.5)
 
 

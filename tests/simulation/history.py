@@ -13,6 +13,7 @@ from simulation.server import Link, Real, Server, Snapshot
 from simulation.world import BEGIN_S, Owner, World
 
 SETTLED_WITHIN_S = 400.0
+KEPT_LEASES = 4.5
 FAULTLESS = frozenset({"clock steps", "Redis clock steps"})
 """Kinds that excuse nothing: a clock that is set must harm nobody."""
 
@@ -67,8 +68,8 @@ class History(ABC):
             self._mend()
             is_settled = self.world.run(self.world.now + SETTLED_WITHIN_S, is_over=self.is_settled)
             if is_settled:
-                # What is told again when all is over must change nothing.
-                self.world.run(self.world.now + 2 * self._lease_s)
+                # What is told again when all is over must change nothing, and what is kept for a while must go.
+                self.world.run(self.world.now + KEPT_LEASES * self._lease_s)
             self.judge(is_settled=is_settled)
         finally:
             self.end()

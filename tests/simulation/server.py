@@ -78,7 +78,7 @@ class Server(Owner):
         """Do what a client asks for, at this moment of the simulation."""
         now = self.world.now + self.offset_s
         text = self.real.text
-        text.hset(CLOCK, mapping={"s": int(now), "us": int(now % 1 * 1_000_000), "run": f"life-{self.life}"})
+        text.hset(CLOCK, mapping={"s": int(now), "us": int(now % 1 * 1_000_000), "run": f"life{self.life}"})
         try:
             return call()
         finally:
@@ -275,6 +275,9 @@ class Door(RedisDoor):
     def _source(self, script: str) -> str:
         text = super()._source(script)
         text = text.replace('redis.call("TIME")', f'redis.call("HMGET", "{CLOCK}", "s", "us")')
+        text = text.replace(
+            'redis.call("INFO", "server")', f'"run_id:" .. (redis.call("HGET", "{CLOCK}", "run") or "none")'
+        )
         return text.replace('redis.call("PUBLISH", ', f'redis.call("RPUSH", "{WORDS}", ').replace(
             f'"{WORDS}", wake, ', f'"{WORDS}", '
         )

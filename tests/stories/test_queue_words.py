@@ -154,7 +154,7 @@ def test_a_wish_that_nobody_has_heard_yet_is_told_as_such(stage: Stage) -> None:
     stage.desk.run("jobs", "tune", "busy", "--concurrency", "4", "--delay", "0.5")
     told = stage.desk.run("jobs", "pause", "busy", exit_code=4)
     assert "busy is running, not paused yet" in told.err
-    wish = stage.queue.beat(stage.node, claim).wishes[claim.job.id]
+    wish = stage.queue.beat(stage.node, claim).wishes[claim.token]
     assert (wish.is_paused, wish.concurrency, wish.delay_s) == (True, 4, 0.5)
     assert "nothing to change" in stage.desk.error("jobs", "tune", "busy", exit_code=2)
 
@@ -164,7 +164,7 @@ def test_a_job_that_ends_before_it_hears_of_the_pause_is_said_to_have_ended(stag
     claim = stage.queue.run(stage.node)
     with stage.desk.begin("jobs", "pause", "brief") as pausing:
         wait_until(
-            lambda: (wish := stage.queue.beat(stage.node, claim).wishes.get(claim.job.id)) and wish.is_paused,
+            lambda: (wish := stage.queue.beat(stage.node, claim).wishes.get(claim.token)) and wish.is_paused,
             deadline_s=60,
             what="the wish to be known",
         )

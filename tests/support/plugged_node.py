@@ -106,10 +106,11 @@ class PluggedNode:
                 self._claim()
 
     def _obey(self, answer: BeatAnswer) -> None:
-        for job_id in answer.stale:
-            self.held.pop(job_id, None)
-        for job_id, wish in answer.wishes.items():
-            if wish.is_cancel and job_id in self.held and not self._is_deaf:
+        for job_id, claim in list(self.held.items()):
+            wish = answer.wishes.get(claim.token)
+            if claim.token in answer.stale:
+                del self.held[job_id]
+            elif wish is not None and wish.is_cancel and not self._is_deaf:
                 self.end(job_id)
 
     def _install(self, report: NodeReport) -> NodeReport:

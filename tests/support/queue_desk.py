@@ -214,6 +214,18 @@ class QueueDesk:
         assert isinstance(ends_ms, float), f"{job_id} has no lease"
         return ends_ms
 
+    def dump(self) -> dict[bytes, bytes]:
+        """Return all that Redis holds now."""
+        found = {key: self.redis_bytes.dump(key) for key in self.redis_bytes.scan_iter()}
+        return {key: body for key, body in found.items() if body is not None}
+
+    def come_back(self, dump: Mapping[bytes, bytes]) -> None:
+        """Let Redis be as it was, as a server is that was started anew or took over from another."""
+        self.redis_bytes.flushall()
+        for key, body in dump.items():
+            self.redis_bytes.restore(key, 0, body)
+        self.redis.hset(self.keys.clock, "life", "another")
+
     def left_behind(self) -> set[str]:
         """Return the keys that hold something which no queue without pending and active jobs may hold."""
         keys = self.keys

@@ -28,6 +28,8 @@ class Expected:
     node: str | None = None
     token: Token | None = None
     session: str | None = None
+    taken_from: tuple[Token, str, str] | None = None
+    """The claim that a pending job was taken from (token, node, session), as long as that one may have it back."""
     is_cancel_wished: bool = False
 
     @property
@@ -43,6 +45,7 @@ class Expected:
     def goes_back(self, *, is_counted: bool = True) -> JobState:
         """Lose the owner and become pending."""
         self.attempt -= 0 if is_counted else 1
+        self.taken_from = None
         self.state, self.node, self.token, self.session = PENDING, None, None, None
         self.is_delayed = False
         return self.state
@@ -56,7 +59,20 @@ class Expected:
         """Become what a job becomes that has no outcome of its own."""
         if self.is_cancel_wished:
             return self.ends(JobState.CANCELLED if is_gone else JobState.LOST)
-        return self.ends(JobState.LOST) if self.attempt >= self.attempts else self.goes_back()
+        if self.attempt >= self.attempts:
+            return self.ends(JobState.LOST)
+        claim = None if is_gone else (self.token, self.node, self.session)
+        self.goes_back()
+        self.taken_from = claim  # type: ignore[assignment]  # an active job has all three
+        return self.state
+
+    def is_taken_up(self, token: Token) -> bool:
+        """Let the claim that it was taken from have it back, if nobody else has it; tell whether that is so."""
+        if self.state is not PENDING or self.taken_from is None or self.taken_from[0] != token:
+            return False
+        self.token, self.node, self.session = self.taken_from
+        self.state, self.taken_from = JobState.STARTING, None
+        return True
 
 
 def told(job: Job) -> tuple[object, ...]:

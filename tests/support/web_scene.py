@@ -83,7 +83,7 @@ class Scene:
             told = [Held(claim.job.id, claim.token, self.progress[claim.job.id]) for claim in held]
             answer = self.shared.nodes.beat(replace(report, running=len(held)), told)
             for claim in [*held]:
-                wish = answer.wishes.get(claim.job.id)
+                wish = answer.wishes.get(claim.token)
                 if wish is not None and wish.is_cancel:
                     self.finish(claim, an_ending(JobState.CANCELLED))
                 elif wish is not None:

@@ -57,9 +57,14 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class NothingToClaim:
-    """No job for this node now; look again after `again_s` seconds if that is known, else when woken."""
+    """No job for this node now; look again after `again_s` seconds if that is known, else when woken.
+
+    `must_beat`: Redis has come back since the node's last heartbeat, and may have forgotten what the node holds or has
+    told. It gives a sign of life first.
+    """
 
     again_s: float | None = None
+    must_beat: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +88,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A job that a node says it has, and how far it is."""
+    """A job that a node says it has, how far it is, and the grace of its cancel, if the node knows of one."""
 
     job_id: JobId
     token: Token
     progress: Progress | None = None
+    cancel_grace_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,7 @@ class Ending:
     `state` is finished or failed, or lost when the process ended only because its node was going away; the queue makes
     cancelled of it where somebody had asked for that. `ago_s` is how long ago it ended. `is_counted` is false for a
     lost one whose spider closed in order because its node was stopped on purpose: that is no attempt used up.
+    `is_cancelled` says that the node was asked to cancel it, which Redis may have forgotten.
     """
 
     state: JobState
@@ -106,6 +113,7 @@ class Ending:
     progress: Progress | None = None
     ago_s: float = 0.0
     is_counted: bool = True
+    is_cancelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,20 +135,26 @@ class Wish:
 class BeatAnswer:
     """What the queue tells a node at its heartbeat.
 
-    `stale` are jobs that are no longer this node's: it stops their processes and reports nothing. `unheard` are ended
-    jobs whose ending the queue does not know (any more): the node reports them again. `releases` is a number that
-    changes whenever a release is offered, made active or taken away. `live_nodes` counts the nodes with a fresh beat,
-    `questions` what the node is asked and has not taken yet.
+    Claims are named by their tokens. `stale` ones are no longer this node's: it stops their processes and reports
+    nothing. `unheard` ones have ended, and the queue does not know (any more) how: the node reports them again. Of
+    `unknown` ones the queue does not know the job: the node brings it (`readmit`). `taken_up` ones were forgotten, or
+    taken from the node and given to nobody, and are its own again. `wishes` are those of held claims. `releases` is a
+    number that changes whenever a release is offered, made active or taken away. `live_nodes` counts the nodes with a
+    fresh beat, `questions` what the node is asked and has not taken yet. `returned_ms` is when Redis last came back,
+    started anew or taken over from another, by its own clock: what it held before may be forgotten since.
     """
 
     now: datetime
     is_draining: bool
     releases: int
     live_nodes: int
-    stale: tuple[JobId, ...] = ()
-    unheard: tuple[JobId, ...] = ()
-    wishes: Mapping[JobId, Wish] = field(default_factory=dict)
+    stale: tuple[Token, ...] = ()
+    unheard: tuple[Token, ...] = ()
+    unknown: tuple[Token, ...] = ()
+    taken_up: tuple[Token, ...] = ()
+    wishes: Mapping[Token, Wish] = field(default_factory=dict)
     questions: int = 0
+    returned_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

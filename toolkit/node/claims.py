@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from toolkit.model.names import JobId, ProjectName, SpiderName, Token, VersionName, WorkerName, worker_of
+from toolkit.model.errors import StoreUnreadableError
+from toolkit.model.jobs import Job
+from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, Token, VersionName, WorkerName, worker_of
 from toolkit.model.queue import Claimed
 from toolkit.runs.folder import CLAIM, RunFolder
+from toolkit.store.wire_jobs import read_job, write_job
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One claim of one job. `begun_at` is in seconds since the epoch; `timeout_s` counts from there.
 
-    `environment` is that of its release, if it has one of its own. `redis_file` is where the spider finds the URL of
+    `job` is the whole job, for a Redis that has forgotten it. `environment` is that of its release, if it has one.
+    `redis_file` is where the spider finds the URL of
     the cluster's Redis: neither its environment nor its command line shows it.
     """
 
@@ -31,6 +35,7 @@ class Claim:
     timeout_s: float | None = None
     redis_file: str | None = None
     environment: str | None = None
+    job: Job | None = None
 
     @classmethod
     def of(
@@ -56,6 +61,7 @@ class Claim:
             timeout_s=job.timeout_s,
             redis_file=redis_file,
             environment=environment,
+            job=job,
         )
 
     @property
@@ -65,7 +71,10 @@ class Claim:
 
     def written(self) -> dict[str, Any]:
         """Return the content of `claim.json`."""
-        return asdict(self)
+        fields = asdict(replace(self, job=None))
+        if self.job is None:
+            return fields
+        return {**fields, "job": write_job(self.job), "on": None if self.job.on is None else list(self.job.on)}
 
 
 def read_claim(content: Mapping[str, Any] | None) -> Claim | None:
@@ -87,9 +96,17 @@ def read_claim(content: Mapping[str, Any] | None) -> Claim | None:
             timeout_s=None if timeout_s is None else float(timeout_s),
             redis_file=None if redis_file is None else str(redis_file),
             environment=None if environment is None else str(environment),
+            job=_read_job(content),
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, StoreUnreadableError):
         return None
+
+
+def _read_job(content: Mapping[str, Any]) -> Job | None:
+    if content.get("job") is None:
+        return None
+    job, on = read_job(str(content["job"])), content.get("on")
+    return replace(job, on=None if on is None else tuple(NodeName(str(name)) for name in on))
 
 
 def environments_in_use(runs: Path) -> frozenset[str]:

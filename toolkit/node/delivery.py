@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
-from toolkit.model.errors import CrawlctlError, StoreUnreachableError
+from toolkit.model.errors import CrawlctlError, NotFoundError, StoreUnreachableError
 from toolkit.model.jobs import JobState
 from toolkit.model.names import JobId, Token
 from toolkit.model.queue import Ending, Held
@@ -41,13 +41,18 @@ class Parcel:
     folder: RunFolder | None = None
     why_back: str = NEVER_BEGUN
 
+    @property
+    def is_cancelled(self) -> bool:
+        """It ended because somebody had asked for that."""
+        return self.ending is not None and self.ending.is_cancelled
+
 
 class Delivery:
     """What has ended and is not known to the queue, and for a while what is."""
 
     def __init__(self, member: Membership) -> None:
         self._member = member
-        self._clock = member.machine.time
+        self._machine = member.machine
         self._open: dict[Token, Parcel] = {}
         self._under_way: set[Token] = set()
         self._taken: dict[Token, tuple[float, Parcel]] = {}
@@ -70,29 +75,38 @@ class Delivery:
         for parcel in list(self._open.values()):
             self._try(parcel)
 
-    def tell_again(self, job_ids: Sequence[JobId]) -> None:
+    def tell_again(self, tokens: Sequence[Token]) -> None:
         """Tell what the queue took once and does not know any more."""
-        for parcel in [each for _, each in self._taken.values() if each.claim.job_id in job_ids]:
-            _log.warn("The queue has forgotten how {job} ended: telling it again", job=parcel.claim.job_id)
-            self._open[parcel.claim.token] = parcel
-            self._try(parcel)
+        for token in tokens:
+            if token in self._taken:
+                _, parcel = self._taken.pop(token)
+                _log.warn("Redis has forgotten how job {job} ended: telling it again", job=parcel.claim.job_id)
+                self._open[token] = parcel
+                self._try(parcel)
 
     def held(self) -> list[Held]:
         """Return the jobs whose lease must be kept until their outcome is heard."""
-        return [Held(each.claim.job_id, each.claim.token) for each in self._open.values()]
+        return [
+            Held(each.claim.job_id, token, cancel_grace_s=0.0 if each.is_cancelled else None)
+            for token, each in self._open.items()
+        ]
 
     def taken(self) -> list[tuple[JobId, Token]]:
-        """Return what was heard lately."""
-        oldest = self._clock() - REMEMBERED_LEASES * self._member.settings.lease_s
-        self._taken = {token: known for token, known in self._taken.items() if known[0] > oldest}
-        return [(each.claim.job_id, each.claim.token) for _, each in self._taken.values()]
+        """Return what was heard lately; what was heard long ago is forgotten, and its folder removed."""
+        oldest = self._machine.monotonic() - REMEMBERED_LEASES * self._member.settings.lease_s
+        for token, (heard_at, parcel) in list(self._taken.items()):
+            if heard_at <= oldest:
+                del self._taken[token]
+                _remove(parcel.folder)
+        return [(each.claim.job_id, token) for token, (_, each) in self._taken.items()]
 
     def _try(self, parcel: Parcel) -> None:
         token = parcel.claim.token
         if token in self._under_way:
             return
         self._under_way.add(token)
-        told: Deferred[JobState | None] = self._member.ask(lambda shared: tell(shared, parcel, now=self._clock()))
+        now = self._machine.time()
+        told: Deferred[JobState | None] = self._member.ask(lambda shared: tell(shared, parcel, now=now))
         told.addCallbacks(self._heard, self._unheard, callbackArgs=(parcel,), errbackArgs=(parcel,))
         told.addErrback(lambda failure: _log.failure("An outcome could not be put away", failure=failure))
 
@@ -100,12 +114,13 @@ class Delivery:
         token = parcel.claim.token
         self._under_way.discard(token)
         self._open.pop(token, None)
-        if parcel.folder is not None:
-            parcel.folder.remove()
+        if state is None or parcel.ending is None:
+            _remove(parcel.folder)
         if state is None:
             _log.warn("The outcome of job {job} came too late: it was given to another", job=parcel.claim.job_id)
         elif parcel.ending is not None:
-            self._taken[token] = (self._clock(), replace(parcel, folder=None))
+            # The folder stays as long: a later Scrapyd tells it again, which changes nothing where it is known.
+            self._taken[token] = (self._machine.monotonic(), parcel)
             _log.info("Job {job}: {state}, {why}", job=parcel.claim.job_id, state=state.value, why=parcel.ending.reason)
 
     def _unheard(self, failure: object, parcel: Parcel) -> None:
@@ -120,10 +135,31 @@ class Delivery:
 
 
 def tell(shared: Shared, parcel: Parcel, *, now: float) -> JobState | None:
-    """Tell the queue of one outcome; return the job's state now, `None` when it is no longer this claim's."""
+    """Tell the queue of one outcome; return the job's state now, `None` when it is no longer this claim's.
+
+    A job that the queue does not know any more is brought back to it first.
+    """
+    try:
+        return _tell(shared, parcel, now=now)
+    except NotFoundError:
+        claim = parcel.claim
+        if claim.job is None:
+            return None
+        shared.queue.readmit(claim.job, claim.token, lease_s=claim.lease_s)
+        return _tell(shared, parcel, now=now)
+
+
+def _tell(shared: Shared, parcel: Parcel, *, now: float) -> JobState | None:
     claim, ending = parcel.claim, parcel.ending
     if ending is None:
-        was_given_back = shared.queue.give_back(claim.job_id, claim.token, reason=parcel.why_back)
+        was_given_back = shared.queue.give_back(
+            claim.job_id, claim.token, reason=parcel.why_back, lease_s=claim.lease_s
+        )
         return JobState.PENDING if was_given_back else None
     told = replace(ending, ago_s=max(0.0, now - parcel.ended_at))
-    return shared.queue.finish(claim.job_id, claim.token, told)
+    return shared.queue.finish(claim.job_id, claim.token, told, lease_s=claim.lease_s)
+
+
+def _remove(folder: RunFolder | None) -> None:
+    if folder is not None:
+        folder.remove()

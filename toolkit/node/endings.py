@@ -66,6 +66,7 @@ def judge(evidence: Evidence) -> Ending:
         signal=exit_.signal if exit_ else None,
         progress=evidence.report,
         is_counted=not (state is JobState.LOST and _went_in_order(evidence)),
+        is_cancelled=evidence.stopped_for is Cause.CANCEL,
     )
 
 
@@ -137,6 +138,7 @@ def write_ending(ending: Ending, *, ended_at: float) -> dict[str, Any]:
         "signal": ending.signal,
         "progress": report_of(ending.progress) if ending.progress else None,
         "is_counted": ending.is_counted,
+        "is_cancelled": ending.is_cancelled,
         "ended_at": ended_at,
     }
 
@@ -151,6 +153,7 @@ def read_ending(content: Mapping[str, Any] | None) -> tuple[Ending, float] | Non
             signal=(content or {})["signal"],
             progress=read_report((content or {})["progress"]),
             is_counted=(content or {}).get("is_counted") is not False,
+            is_cancelled=(content or {}).get("is_cancelled") is True,
         )
         return ending, float((content or {})["ended_at"])
     except (KeyError, TypeError, ValueError):

@@ -6,6 +6,7 @@ the spiders run on, and it says once what it waits for.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import MultiService
@@ -14,7 +15,7 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from toolkit.model.errors import ConflictError, CrawlctlError, StoreUnreachableError
-from toolkit.model.names import JobId, Token
+from toolkit.model.names import Token
 from toolkit.model.nodes import BEATS_A_LEASE, WAITS_FOR_REDIS, NodeReport
 from toolkit.model.queue import BeatAnswer, Held
 from toolkit.node.housekeeping import Housekeeping
@@ -81,8 +82,10 @@ class Heartbeat(MultiService):
         self._away_since: float | None = None
         self._clash_told_at: float | None = None
         self._releases: int | None = None
+        self._returned_ms: int | None = None
         self._was_draining = False
         member.when_woken(self.beat)
+        member.beat = self.beat
 
     def startService(self) -> None:  # noqa: N802 - Twisted's name
         """Begin at once; Redis need not be there."""
@@ -124,12 +127,12 @@ class Heartbeat(MultiService):
         asked, work = self._question()
         self._heard(await self._member.ask(work), asked)
 
-    def _question(self) -> tuple[dict[JobId, Token], Callable[[Shared], BeatAnswer]]:
-        """Return which claims are asked about, and what asks; what spiders report is read in the thread."""
-        runs = [(run.claim.job_id, run.claim.token, run.folder) for run in self._launcher.processes.values()]
+    def _question(self) -> tuple[frozenset[Token], Callable[[Shared], BeatAnswer]]:
+        """Return which runs are asked about, and what asks; what spiders report is read in the thread."""
+        runs = [(run.held, run.folder) for run in self._launcher.processes.values()]
         report, ended = self._member.report(), self._launcher.delivery.taken()
         waiting = self._launcher.delivery.held()
-        asked = {job_id: token for job_id, token, _ in runs}
+        asked = frozenset(held.token for held, _ in runs)
         was_registered = self._member.is_registered
 
         def beat(shared: Shared) -> BeatAnswer:
@@ -146,7 +149,7 @@ class Heartbeat(MultiService):
 
         return asked, beat
 
-    def _heard(self, answer: BeatAnswer, asked: dict[JobId, Token]) -> None:
+    def _heard(self, answer: BeatAnswer, asked: frozenset[Token]) -> None:
         if self._is_stopping:
             return
         if self._away_since is not None:
@@ -158,13 +161,20 @@ class Heartbeat(MultiService):
         was_unready, self._member.unready = self._member.unready, None
         self._member.is_registered, self._member.waits_for = True, None
         self._housekeeping.live_nodes = answer.live_nodes
+        has_returned = self._returned_ms not in {None, answer.returned_ms}
+        self._returned_ms = answer.returned_ms
         launcher = self._launcher
-        launcher.drop(answer.stale, asked)
-        launcher.heed(answer.wishes, {job: token for job, token in asked.items() if job not in answer.stale})
-        launcher.tell_starts()
+        launcher.drop(answer.stale)
+        launcher.heed(answer.wishes, asked.difference(answer.stale))
+        launcher.readmit(answer.unknown)
+        launcher.tell_starts(again=asked if has_returned else answer.taken_up)
         launcher.delivery.retry()
         launcher.departures.retry()
-        launcher.delivery.tell_again(answer.unheard)
+        launcher.delivery.tell_again([*answer.unheard, *answer.unknown])
+        if has_returned:
+            _log.warn("Redis has come back, and may have forgotten what it was told last: telling it again")
+            self._poller.doubt()
+            self._releases = None
         if was_unready is not None or self._was_draining != answer.is_draining:
             # The report that others see said why no job was taken, and the queue let us claim none.
             self._is_wanted = self._is_wanted or was_unready is not None
@@ -173,7 +183,7 @@ class Heartbeat(MultiService):
             self._poller.poll()
         self._was_draining = answer.is_draining
         if self._releases != answer.releases:
-            if self._releases is not None:
+            if self._releases is not None or has_returned:
                 self._look_for_eggs()
             self._releases = answer.releases
         if answer.questions:
@@ -244,5 +254,5 @@ class Heartbeat(MultiService):
         return self._member.ask(lambda shared: shared.nodes.leave(report))
 
 
-def _held(runs: Sequence[tuple[JobId, Token, RunFolder]]) -> list[Held]:
-    return [Held(job_id, token, read_report(folder.read(REPORT))) for job_id, token, folder in runs]
+def _held(runs: Sequence[tuple[Held, RunFolder]]) -> list[Held]:
+    return [replace(held, progress=read_report(folder.read(REPORT))) for held, folder in runs]

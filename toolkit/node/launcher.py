@@ -6,7 +6,8 @@ No exception costs a slot, and none a job. On the reactor's thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapyd import __version__
@@ -26,6 +27,7 @@ from toolkit.node.departures import Departures
 from toolkit.node.endings import Cause, judge
 from toolkit.node.membership import membership
 from toolkit.node.run import Run
+from toolkit.store.interfaces import Shared
 
 if TYPE_CHECKING:
     from scrapyd.config import Config
@@ -58,7 +60,7 @@ class LeasedLauncher(Service):
         self.began: Callable[[Claim], object] = lambda _: None
         self._offered: dict[int, Deferred[Claimed]] = {}
         self._is_stopping = False
-        self.membership.tokens = self._tokens
+        self.membership.tokens, self.membership.jobs = self._tokens, self.jobs
 
     def startService(self) -> None:  # noqa: N802 - Twisted's name
         """Adopt what runs, tell of what has ended, and offer the slots that are left."""
@@ -92,25 +94,33 @@ class LeasedLauncher(Service):
         """Return the jobs that this node runs now; from any thread."""
         return frozenset(run.claim.job_id for run in list(self.processes.values()))
 
-    def heed(self, wishes: Mapping[JobId, Wish], asked: Mapping[JobId, Token]) -> None:
-        """Make the wishes come true for those runs that were asked about: another claim's are not meant."""
+    def heed(self, wishes: Mapping[Token, Wish], asked: Collection[Token]) -> None:
+        """Make the wishes come true for those runs that were asked about."""
         for run in list(self.processes.values()):
-            job_id = run.claim.job_id
-            if asked.get(job_id) == run.claim.token:
-                run.heed(wishes.get(job_id, Wish()))
+            if run.claim.token in asked:
+                run.heed(wishes.get(run.claim.token, Wish()))
 
-    def drop(self, stale: tuple[JobId, ...], asked: Mapping[JobId, Token]) -> None:
+    def drop(self, stale: Collection[Token]) -> None:
         """Stop the runs whose jobs are no longer ours; nothing is told of them."""
         for run in list(self.processes.values()):
-            job_id = run.claim.job_id
-            if job_id in stale and asked.get(job_id) == run.claim.token and run.stopped_for is not Cause.STALE:
-                _log.warn("Job {job} is no longer this node's: stopping its process", job=job_id)
+            if run.claim.token in stale and run.stopped_for is not Cause.STALE:
+                _log.warn("Job {job} is no longer this node's: stopping its process", job=run.job)
                 run.stop(Cause.STALE)
 
-    def tell_starts(self) -> None:
-        """Tell again of those starts that the queue has not heard of."""
+    def readmit(self, unknown: Collection[Token]) -> None:
+        """Bring the jobs of these runs to a queue that has forgotten them."""
         for run in list(self.processes.values()):
-            if not run.is_start_known:
+            claim, job = run.claim, run.claim.job
+            if claim.token in unknown and job is not None:
+                _log.warn("Redis has forgotten job {job}, which goes on: bringing it back", job=job.id)
+                bring = partial(_readmit, job=job, token=claim.token, lease_s=claim.lease_s)
+                self.membership.ask(bring).addErrback(_note)
+                run.is_start_known = False
+
+    def tell_starts(self, *, again: Collection[Token] = ()) -> None:
+        """Tell of those starts that the queue has not heard of, and of these again."""
+        for run in list(self.processes.values()):
+            if not run.is_start_known or run.claim.token in again:
                 self._tell_start(run)
 
     def touch(self) -> None:
@@ -130,7 +140,9 @@ class LeasedLauncher(Service):
                 self._adopt(each)
 
     def _tokens(self) -> list[Token]:
-        return [run.claim.token for run in self.processes.values()] + [each.token for each in self.delivery.held()]
+        running = [run.claim.token for run in self.processes.values()]
+        told = [token for _, token in self.delivery.taken()]
+        return [*running, *(each.token for each in self.delivery.held()), *told]
 
     def _offer_slots(self) -> None:
         """Offer the poller as many slots as are free; adopted runs may take more than there are."""
@@ -226,7 +238,8 @@ class LeasedLauncher(Service):
         pid, claim = run.pid, run.claim
         if pid is None:
             return
-        told = self.membership.ask(lambda shared: shared.queue.started(claim.job_id, claim.token, pid=pid))
+        tell = partial(_tell_started, claim=claim, pid=pid)
+        told = self.membership.ask(tell)
         run.was_told = Deferred()
         told.addCallback(self._start_heard, run)
         told.addErrback(_note)
@@ -267,7 +280,15 @@ class LeasedLauncher(Service):
         )
 
 
+def _tell_started(shared: Shared, *, claim: Claim, pid: int) -> bool:
+    return shared.queue.started(claim.job_id, claim.token, pid=pid, lease_s=claim.lease_s)
+
+
+def _readmit(shared: Shared, *, job: Job, token: Token, lease_s: float) -> None:
+    shared.queue.readmit(job, token, lease_s=lease_s)
+
+
 def _note(failure: Failure) -> None:
-    """Leave an unreachable Redis to the heartbeat: the start is told again after the next one."""
+    """Leave an unreachable Redis to the heartbeat: it is told again after the next one."""
     if not isinstance(failure.value, CrawlctlError):
         _log.failure("A start could not be told", failure=failure)

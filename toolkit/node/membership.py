@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import metadata
@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from twisted.logger import Logger
 
 from toolkit.model.errors import StoreUnreachableError
-from toolkit.model.names import ProjectName, Session, Token, VersionName
+from toolkit.model.names import JobId, ProjectName, Session, Token, VersionName
 from toolkit.model.nodes import IS_STARTING, NodeReport
 from toolkit.node.catalogue import Catalogue
 from toolkit.node.claims import environments_in_use
@@ -45,8 +45,9 @@ _log = Logger()
 class Membership:
     """What the components of one Scrapyd process share.
 
-    `session` names this life of the process. `running` counts its jobs, `tokens` returns their claims' and those of
-    jobs whose end is not told yet, `unready` says why none may be taken now; `is_registered` tells whether a heartbeat
+    `session` names this life of the process. `running` counts its jobs, `jobs` returns those that have a process here,
+    `tokens` their claims' and those of jobs whose end is not told yet or was told lately; `beat` gives a sign of life
+    now. `unready` says why no job may be taken now; `is_registered` tells whether a heartbeat
     of this session was ever answered, `waits_for` what it waits for; `redials` says that the node changes its address
     now. Launcher, heartbeat and redials keep them.
     """
@@ -63,6 +64,8 @@ class Membership:
         self.redials: str | None = None
         self.present = Present(settings.address)
         self.tokens: Callable[[], Sequence[Token]] = tuple
+        self.jobs: Callable[[], Collection[JobId]] = tuple
+        self.beat: Callable[[], object] = lambda: None
         self._woken: list[Callable[[], object]] = []
         self._store: Store | None = None
         self._store_lock = threading.Lock()

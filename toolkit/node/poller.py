@@ -7,7 +7,8 @@ is asked in the membership's threads. Whatever goes wrong, it goes on.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapyd.interfaces import IPoller
@@ -17,7 +18,7 @@ from twisted.logger import Logger
 from zope.interface import implementer  # type: ignore[import-untyped]
 
 from toolkit.model.errors import CrawlctlError
-from toolkit.model.names import LineName, NodeName, ProjectName, Token, VersionName
+from toolkit.model.names import JobId, LineName, NodeName, ProjectName, Token, VersionName
 from toolkit.model.nodes import NodeReport
 from toolkit.model.queue import Claimed, Line, NothingToClaim, unfit
 from toolkit.node.membership import membership
@@ -71,6 +72,10 @@ class ClaimingPoller:
         if self._must_reconcile or self._machine.monotonic() - self._looked_at > SAFETY_S:
             self.look()
 
+    def doubt(self) -> None:
+        """Settle with the next look what the queue believes this node to have."""
+        self._must_reconcile = True
+
     def look(self) -> None:
         """Take jobs for all free slots, if there are any; called while a look is under way, it is done once more."""
         if self._round is not None:
@@ -105,15 +110,24 @@ class ClaimingPoller:
                 self._say_unfit(report.unfit)
                 return
             self._is_unfit = False
-            tokens = self.membership.tokens() if self._must_reconcile else None
+            look = partial(
+                claim,
+                report=report,
+                tokens=self.membership.tokens() if self._must_reconcile else None,
+                has_process=self.membership.jobs(),
+            )
             try:
-                answer = await self.membership.ask(lambda shared, r=report, t=tokens: claim(shared, r, tokens=t))  # type: ignore[misc]
+                answer = await self.membership.ask(look)
             except CrawlctlError as error:
                 # The claim may have been made and its answer lost: nobody but us would ever give that job back.
                 self._must_reconcile = True
                 _log.warn("No job could be taken: {why}", why=error.message)
                 return
-            self._must_reconcile = False
+            self._must_reconcile = isinstance(answer, NothingToClaim) and answer.must_beat
+            if self._must_reconcile:
+                # After the answer to that it looks again.
+                self.membership.beat()
+                return
             if isinstance(answer, Claimed):
                 await self._hand_over(answer)
             elif not self._is_wanted:
@@ -156,7 +170,9 @@ class ClaimingPoller:
         self._later = self._machine.later(seconds, self.look)
 
 
-def claim(shared: Shared, report: NodeReport, *, tokens: Sequence[Token] | None) -> Claimed | NothingToClaim:
+def claim(
+    shared: Shared, *, report: NodeReport, tokens: Sequence[Token] | None, has_process: Collection[JobId] = ()
+) -> Claimed | NothingToClaim:
     """Take the best job that fits this node; with `tokens`, settle first what it was given and knows nothing of.
 
     Raises:
@@ -168,7 +184,7 @@ def claim(shared: Shared, report: NodeReport, *, tokens: Sequence[Token] | None)
             _log.info("Job {job}, which this node knows nothing of, is {state} now", job=job_id, state=state.value)
     # Also without a line that fits: the claim lets delayed jobs that are due into their lines, and knows the next one.
     fitting = fitting_lines(shared.queue.lines(), node=report.name, versions=report.versions)
-    return shared.queue.claim(report, fitting, running=report.running)
+    return shared.queue.claim(report, fitting, running=report.running, has_process=has_process)
 
 
 def fitting_lines(

@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 
-from toolkit.model.queue import Wish
+from toolkit.model.queue import Held, Wish
 from toolkit.node.claims import Claim
 from toolkit.node.endings import Cause
 from toolkit.node.machine import Machine
@@ -124,6 +124,14 @@ class Run:
         else:
             self.exit = Exit(exit_code=getattr(value, "exitCode", None) or 0)
         self._leader_gone()
+
+    @property
+    def held(self) -> Held:
+        """What the queue is told of it, but for its progress."""
+        grace_s = self._wish.cancel_grace_s
+        if grace_s is None and self.stopped_for is Cause.CANCEL:
+            grace_s = TIMEOUT_GRACE_S
+        return Held(self.claim.job_id, self.claim.token, cancel_grace_s=grace_s)
 
     def heed(self, wish: Wish) -> None:
         """Make it so: end the process, or tell it to pause, go on, go slower. The same wish again changes nothing."""

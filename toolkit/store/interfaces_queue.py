@@ -7,13 +7,13 @@ An owner's write names the token of its claim, and is refused when the job is no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, LineName, NodeName, ProjectName, SpiderName, Token, VersionName
-from toolkit.model.nodes import NodeRecord, NodeReport, Whereabouts
+from toolkit.model.nodes import DEFAULT_LEASE_S, NodeRecord, NodeReport, Whereabouts
 from toolkit.model.queue import BeatAnswer, Cap, Claimed, Ending, Held, Line, NothingToClaim
 from toolkit.model.releases import Release
 
@@ -95,27 +95,49 @@ class JobQueue(Protocol):
 
     # --- the node's side
 
-    def claim(self, report: NodeReport, lines: Sequence[LineName], *, running: int) -> Claimed | NothingToClaim:
+    def claim(
+        self, report: NodeReport, lines: Sequence[LineName], *, running: int, has_process: Collection[JobId] = ()
+    ) -> Claimed | NothingToClaim:
         """Give the best job of these lines to the node under a fresh lease and token, or say when to look again.
 
-        The order is by priority, then by age. Caps are kept. A job that is younger than `CLAIM_PATIENCE_S` is left to
+        The order is by priority, then by age. Caps are kept. No job is given of which the node `has_process` still.
+        For a lease after Redis came back, no job is given that may be begun only once more: its claim may be forgotten
+        here, and its node has yet to say so. A job that is younger than `CLAIM_PATIENCE_S` is left to
         a live node with more room, if there is one. Due delayed jobs take their place first. A job whose record
         cannot be read fails and says so, for it would come first for ever.
         """
 
-    def started(self, job_id: JobId, token: Token, *, pid: int) -> bool:
-        """Note that the process runs; `False`: the job is no longer this claim's, so the process must be stopped."""
+    def started(self, job_id: JobId, token: Token, *, pid: int, lease_s: float = DEFAULT_LEASE_S) -> bool:
+        """Note that the process runs; `False`: the job is no longer this claim's, so the process must be stopped.
 
-    def finish(self, job_id: JobId, token: Token, ending: Ending) -> JobState | None:
+        This, `finish` and `give_back` take a claim up again that a Redis which came back older has forgotten, under a
+        lease of `lease_s`.
+        """
+
+    def readmit(self, job: Job, token: Token, *, lease_s: float = DEFAULT_LEASE_S) -> None:
+        """Bring a job that the queue does not know (any more), under the claim of the node that has it. Idempotent."""
+
+    def finish(
+        self, job_id: JobId, token: Token, ending: Ending, *, lease_s: float = DEFAULT_LEASE_S
+    ) -> JobState | None:
         """Record the one outcome of a claim; return the job's state now, `None` when it is no longer this claim's.
 
         A job that somebody wished cancelled becomes cancelled, unless its spider had come to its own end before
         (Scrapy's `finished`). One whose ending is `lost`, or failed and to be repeated when it fails, is pending again
         while attempts are left. The same ending twice is one.
+
+        Raises:
+            NotFoundError: no such job is known (any more).
+
         """
 
-    def give_back(self, job_id: JobId, token: Token, *, reason: str) -> bool:
-        """Put a claimed job that was never begun back to its place; the attempt is not counted."""
+    def give_back(self, job_id: JobId, token: Token, *, reason: str, lease_s: float = DEFAULT_LEASE_S) -> bool:
+        """Put a claimed job that was never begun back to its place; the attempt is not counted.
+
+        Raises:
+            NotFoundError: no such job is known (any more).
+
+        """
 
     def reconcile(self, report: NodeReport, tokens: Sequence[Token]) -> Mapping[JobId, JobState]:
         """Settle what is leased to this node under any token that it does not know of; return the states now.

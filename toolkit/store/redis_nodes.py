@@ -39,7 +39,8 @@ class RedisNodes:
         ]
         for each in held:
             progress = "" if each.progress is None else wire_jobs.write_progress(each.progress)
-            arguments += [each.job_id, each.token, progress]
+            grace = "" if each.cancel_grace_s is None else repr(each.cancel_grace_s)
+            arguments += [each.job_id, each.token, progress, grace]
         for job_id, token in ended:
             arguments += [job_id, token]
         more = (keys.nodes, keys.sessions, keys.draining, keys.changes, keys.clashes, keys.questions(report.name))
@@ -49,18 +50,21 @@ class RedisNodes:
                 f"a node named {report.name} is live already, at {told[0] or 'an unknown address'}",
                 hint="give this one another node_name in its scrapyd.conf, or stop the other",
             )
-        now_ms, is_draining, releases, live, stale, wished, unheard, questions = told
+        now_ms, is_draining, releases, live, stale, wished, unheard, unknown, taken_up, questions, returned_ms = told
         return BeatAnswer(
             now=_moment(int(now_ms)),
             is_draining=bool(is_draining),
             releases=int(releases),
             live_nodes=int(live),
-            stale=tuple(map(JobId, stale)),
-            unheard=tuple(map(JobId, unheard)),
+            stale=tuple(map(Token, stale)),
+            unheard=tuple(map(Token, unheard)),
+            unknown=tuple(map(Token, unknown)),
+            taken_up=tuple(map(Token, taken_up)),
             questions=int(questions),
             wishes={
-                JobId(job_id): wire_jobs.read_wish(wish) for job_id, wish in zip(wished[::2], wished[1::2], strict=True)
+                Token(token): wire_jobs.read_wish(wish) for token, wish in zip(wished[::2], wished[1::2], strict=True)
             },
+            returned_ms=int(returned_ms),
         )
 
     def whereabouts(self, *, anew: bool = False) -> Whereabouts:

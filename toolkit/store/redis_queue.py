@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from toolkit.model.errors import StoreUnreadableError, UsageError
+from toolkit.model.errors import NotFoundError, StoreUnreadableError, UsageError
 from toolkit.model.jobs import MAX_PRIORITY, Job, JobState
 from toolkit.model.names import JobId, LineName, NodeName, ProjectName, SpiderName, Token
 from toolkit.model.nodes import DEFAULT_LEASE_S, NodeReport
@@ -183,7 +184,9 @@ class RedisQueue:
         found = self._door.ask("ZREVRANGEBYSCORE", self._keys.unfinished_jobs, "+inf", oldest, "LIMIT", 0, limit)
         return tuple(map(JobId, found))
 
-    def claim(self, report: NodeReport, lines: Sequence[LineName], *, running: int) -> Claimed | NothingToClaim:
+    def claim(
+        self, report: NodeReport, lines: Sequence[LineName], *, running: int, has_process: Collection[JobId] = ()
+    ) -> Claimed | NothingToClaim:
         """See `JobQueue.claim`."""
         terms: list[Argument] = [
             report.name,
@@ -192,6 +195,8 @@ class RedisQueue:
             ttl_ms(CLAIM_PATIENCE_S),
             report.slots,
             running,
+            len(has_process),
+            *has_process,
         ]
         kind, *rest = self._run("claim", *terms, *lines, more_keys=(self._keys.draining, self._keys.sessions))
         if kind == "job":
@@ -202,24 +207,40 @@ class RedisQueue:
                 # Given back, it would come first again, and no other job ever.
                 self.finish(job_id, token, Ending(JobState.FAILED, f"{report.name} cannot run it: {error.message}"))
                 return NothingToClaim(again_s=0.0)
+        if kind == "beat":
+            return NothingToClaim(must_beat=True)
         return NothingToClaim(None if int(rest[0]) < 0 else int(rest[0]) / 1000)
 
-    def started(self, job_id: JobId, token: Token, *, pid: int) -> bool:
+    def started(self, job_id: JobId, token: Token, *, pid: int, lease_s: float = DEFAULT_LEASE_S) -> bool:
         """See `JobQueue.started`."""
-        return bool(self._run("started", job_id, token, pid))
+        return bool(self._run("started", job_id, token, pid, ttl_ms(lease_s)))
 
-    def finish(self, job_id: JobId, token: Token, ending: Ending) -> JobState | None:
+    def readmit(self, job: Job, token: Token, *, lease_s: float = DEFAULT_LEASE_S) -> None:
+        """See `JobQueue.readmit`."""
+        remember_places(self._door, self._keys, [job.on])
+        pending = replace(job, state=JobState.PENDING, node=None, token=None, started_at=None, pid=None, is_held=False)
+        self._run("readmit", token, ttl_ms(lease_s), *new_job_arguments(pending))
+
+    def finish(
+        self, job_id: JobId, token: Token, ending: Ending, *, lease_s: float = DEFAULT_LEASE_S
+    ) -> JobState | None:
         """See `JobQueue.finish`."""
         told = wire_jobs.write_ending(ending)
         ago_ms = max(0, round(ending.ago_s * 1000))
         counted = "1" if ending.is_counted else "0"
-        terms = (job_id, token, ending.state.value, ending.reason, ago_ms, told, counted)
+        cancelled = "1" if ending.is_cancelled else "0"
+        terms = (job_id, token, ending.state.value, ending.reason, ago_ms, told, counted, ttl_ms(lease_s), cancelled)
         state = self._run("finish", *terms, more_keys=(self._keys.samples_prefix,))
+        if state == "unknown":
+            raise not_known(job_id)
         return None if state is None else JobState(state)
 
-    def give_back(self, job_id: JobId, token: Token, *, reason: str) -> bool:
+    def give_back(self, job_id: JobId, token: Token, *, reason: str, lease_s: float = DEFAULT_LEASE_S) -> bool:
         """See `JobQueue.give_back`."""
-        return bool(self._run("give_back", job_id, token, reason))
+        given_back = self._run("give_back", job_id, token, reason, ttl_ms(lease_s))
+        if given_back < 0:
+            raise not_known(job_id)
+        return bool(given_back)
 
     def reconcile(self, report: NodeReport, tokens: Sequence[Token]) -> Mapping[JobId, JobState]:
         """See `JobQueue.reconcile`."""
@@ -228,7 +249,8 @@ class RedisQueue:
 
     def requeue_expired(self, *, on_lost: Callable[[JobId, Token], object] | None = None) -> Mapping[JobId, JobState]:
         """See `JobQueue.requeue_expired`."""
-        settled = self._run("requeue_expired", MAX_REQUEUED_A_CALL, ttl_ms(DEFAULT_LEASE_S))
+        terms = (MAX_REQUEUED_A_CALL, ttl_ms(DEFAULT_LEASE_S))
+        settled = self._run("requeue_expired", *terms, more_keys=(self._keys.sessions,))
         lost = list(zip(settled[::3], settled[1::3], settled[2::3], strict=True))
         for name, _, token in lost:
             if on_lost is not None and token:
@@ -279,6 +301,11 @@ def new_job_arguments(job: Job, facts: Mapping[str, object] | None = None) -> li
         *(wire_jobs.line_of(job), repr(wire_jobs.priority_of(job)), wire_jobs.likeness(job)),
         *("" if due_ms is None else repr(due_ms), "1" if job.is_held else ""),
     ]
+
+
+def not_known(job_id: JobId) -> NotFoundError:
+    """Return the error of a job that the queue does not know (any more)."""
+    return NotFoundError(f"the shared queue knows no job {job_id}")
 
 
 def _check_priority(priority: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,8 @@ from support.claims import CLAIM
 from support.hand_machine import HandMachine
 from twisted.internet.defer import Deferred, fail, succeed
 
-from toolkit.model.errors import StoreUnreachableError
-from toolkit.model.jobs import JobState
+from toolkit.model.errors import NotFoundError, StoreUnreachableError
+from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, Token
 from toolkit.model.queue import Ending, Held
 from toolkit.node.delivery import Delivery, Parcel
@@ -30,6 +31,7 @@ class Desk:
         self.machine = HandMachine()
         self.trouble: Exception | None = None
         self.answer: JobState | None = JobState.FINISHED
+        self.is_known = True
         self.told: list[tuple[str, float]] = []
         member = SimpleNamespace(settings=SimpleNamespace(lease_s=10.0), ask=self._ask, machine=self.machine)
         self.delivery = Delivery(member)  # type: ignore[arg-type]
@@ -39,13 +41,20 @@ class Desk:
             return fail(self.trouble)
         return succeed(work(SimpleNamespace(queue=self)))
 
-    def finish(self, job_id: JobId, token: Token, ending: Ending) -> JobState | None:
-        assert token == CLAIM.token
+    def finish(self, job_id: JobId, token: Token, ending: Ending, *, lease_s: float) -> JobState | None:
+        assert (token, lease_s) == (CLAIM.token, CLAIM.lease_s)
+        if not self.is_known:
+            raise NotFoundError("the shared queue knows no job job-1")
         self.told.append((f"{job_id} {ending.state}", ending.ago_s))
         return self.answer
 
-    def give_back(self, job_id: JobId, token: Token, *, reason: str) -> bool:
-        assert token == CLAIM.token
+    def readmit(self, job: Job, token: Token, *, lease_s: float) -> None:
+        assert (token, lease_s) == (CLAIM.token, CLAIM.lease_s)
+        self.told.append((f"{job.id} is brought back", 0.0))
+        self.is_known = True
+
+    def give_back(self, job_id: JobId, token: Token, *, reason: str, lease_s: float) -> bool:
+        assert (token, lease_s) == (CLAIM.token, CLAIM.lease_s)
         self.told.append((f"{job_id} back: {reason}", 0.0))
         return True
 
@@ -57,13 +66,34 @@ def folder(tmp_path: Path) -> RunFolder:
     return RunFolder(path)
 
 
-def test_an_outcome_is_told_and_its_folder_removed(folder: RunFolder) -> None:
+def test_an_outcome_is_told_and_kept_for_some_leases(folder: RunFolder) -> None:
     desk = Desk()
     desk.delivery.send(Parcel(CLAIM, ended_at=990.0, ending=ENDED, folder=folder))
 
     assert desk.told == [("job-1 finished", 10.0)]
-    assert not folder.path.exists()
     assert desk.delivery.held() == []
+    assert desk.delivery.taken() == [(CLAIM.job_id, CLAIM.token)]
+    # A later Scrapyd would tell it again to a Redis that has forgotten it.
+    assert read_ending(folder.read(ENDING)) == (ENDED, 990.0)
+
+    desk.machine.clock.advance(41.0)
+    assert desk.delivery.taken() == []
+    assert not folder.path.exists()
+
+
+def test_a_job_that_redis_has_forgotten_is_brought_back_with_its_outcome() -> None:
+    desk = Desk()
+    desk.is_known = False
+    job = Job(CLAIM.job_id, CLAIM.project, CLAIM.spider, JobState.STARTING)
+    desk.delivery.send(Parcel(replace(CLAIM, job=job), ended_at=990.0, ending=ENDED))
+    assert desk.told == [("job-1 is brought back", 0.0), ("job-1 finished", 10.0)]
+
+
+def test_a_cancel_is_told_with_what_is_held() -> None:
+    desk = Desk()
+    desk.trouble = StoreUnreachableError("away")
+    desk.delivery.send(Parcel(CLAIM, ended_at=990.0, ending=replace(ENDED, is_cancelled=True)))
+    assert desk.delivery.held() == [Held(CLAIM.job_id, CLAIM.token, cancel_grace_s=0.0)]
 
 
 @pytest.mark.parametrize("trouble", [StoreUnreachableError("away"), ValueError("a bug")])
@@ -79,7 +109,7 @@ def test_what_is_not_heard_is_kept_with_its_lease_and_told_again(folder: RunFold
     desk.delivery.retry()
 
     assert desk.told == [("job-1 finished", 60.0)]
-    assert not folder.path.exists()
+    assert desk.delivery.held() == []
 
 
 def test_the_start_is_told_before_the_end() -> None:
@@ -117,14 +147,6 @@ def test_what_a_queue_forgot_when_it_came_back_older_is_told_again_with_its_true
     assert desk.delivery.taken() == [(CLAIM.job_id, CLAIM.token)]
 
     desk.machine.clock.advance(20)
-    desk.delivery.tell_again([CLAIM.job_id, JobId("other")])
+    desk.delivery.tell_again([CLAIM.token, Token("another")])
 
     assert desk.told == [("job-1 finished", 10.0), ("job-1 finished", 30.0)]
-
-
-def test_it_is_remembered_for_some_leases_only() -> None:
-    desk = Desk()
-    desk.delivery.send(Parcel(CLAIM, ended_at=990.0, ending=ENDED))
-    desk.machine.clock.advance(41.0)
-
-    assert desk.delivery.taken() == []

@@ -87,10 +87,11 @@ class Desk:
 
     # --- what the queue hears
 
-    def started(self, _: JobId, __: Token, *, pid: int) -> bool:
-        return pid > 0
+    def started(self, _: JobId, __: Token, *, pid: int, lease_s: float) -> bool:
+        return pid > 0 and lease_s > 0
 
-    def finish(self, _: JobId, __: Token, ending: Ending) -> JobState:
+    def finish(self, _: JobId, __: Token, ending: Ending, *, lease_s: float) -> JobState:
+        assert lease_s > 0
         self.outcomes.append(ending.state)
         return ending.state
 
@@ -98,7 +99,8 @@ class Desk:
         self.gone.append(worker)
         return False
 
-    def give_back(self, _: JobId, __: Token, *, reason: str) -> bool:
+    def give_back(self, _: JobId, __: Token, *, reason: str, lease_s: float) -> bool:
+        assert lease_s > 0
         self.outcomes.append(reason)
         return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,7 +44,8 @@ class ScriptedQueue:
         self.reconciled.append(list(tokens))
         return {}
 
-    def claim(self, _: NodeReport, __: Sequence[str], *, running: int) -> object:
+    def claim(self, _: NodeReport, __: Sequence[str], *, running: int, has_process: Collection[JobId]) -> object:
+        assert has_process == ()
         assert running >= 0
         self.claims += 1
         answer = self.answers.pop(0) if self.answers else NothingToClaim()
@@ -130,6 +131,20 @@ def test_a_wake_gives_the_waiting_slot_its_job(bench: Callable[..., Bench]) -> N
 
     it.queue.answers.append(claimed(1))
     it.poller.look()
+    assert it.taken == ["job-1"]
+
+
+def test_a_node_that_redis_may_have_forgotten_gives_a_sign_of_life_before_it_takes_a_job(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = bench(NothingToClaim(must_beat=True), claimed(1))
+    beats: list[str] = []
+    monkeypatch.setattr(it.member, "beat", lambda: beats.append("beat"))
+    it.offer()
+    assert (beats, it.taken) == (["beat"], [])
+
+    # As after every heartbeat that was answered.
+    it.poller.poll()
     assert it.taken == ["job-1"]
 
 

@@ -1,19 +1,22 @@
 -- Keep a node's report as its sign of life, renew the leases of what it still owns, and tell it what has changed.
 -- KEYS: the queue's, then nodes sessions draining releases clashes questions
 -- ARGV: node, session, home, lease_ms, was_registered ("1" when an earlier beat of this session was answered), report
---       (JSON), room ("" or running/slots), held, then for each held job: id, token, progress (JSON or ""), then for
---       each ended one: id, token
--- RETURNS: {"clash", address} | {"ok", now_ms, drain, releases, live nodes, stale ids, ids and wishes, unheard ids,
---          number of questions that wait}
+--       (JSON), room ("" or running/slots), held, then for each held job: id, token, progress (JSON or ""), the grace of
+--       its cancel in seconds or "" where the node knows of none; then for each ended one: id, token
+-- RETURNS: {"clash", address} | {"ok", now_ms, drain, releases, live nodes, stale tokens, tokens and wishes, unheard
+--          tokens, tokens of unknown jobs, tokens taken up again, number of questions that wait, when Redis came back}
 -- INCLUDES: queue_rules
 local nodes, sessions, draining, releases, clashes = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
+local FORGOTTEN_LEASES = 5 -- more than `REMEMBERED_LEASES` of node/delivery.py
 local node, session, home, lease_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
+local back_ms = returned_ms(lease_ms)
 local known = redis.call("HGET", sessions, node)
 if known then
   local other = cjson.decode(known)
   local beat_ms = tonumber(redis.call("ZSCORE", beats, node) or 0)
-  local is_fresh = beat_ms > now_ms - (other.lease_ms or lease_ms)
+  -- A session that has said nothing since Redis came back may be one that was replaced in a time that is forgotten.
+  local is_fresh = beat_ms > now_ms - (other.lease_ms or lease_ms) and beat_ms >= back_ms
   -- A new session of the same home is that node, restarted. But a session that was replaced and lives is one of two
   -- with the same home: a copied folder.
   local is_another = other.home ~= home or (other.session ~= session and ARGV[5] == "1")
@@ -34,30 +37,57 @@ else
   redis.call("ZADD", room, ARGV[7], node)
 end
 
-local stale, wished, unheard = {}, {}, {}
+local stale, wished, unheard, unknown, taken_up = {}, {}, {}, {}, {}
 local held = tonumber(ARGV[8])
-for at = 9, 8 + 3 * held, 3 do
-  local id = ARGV[at]
-  if redis.call("HGET", owners, id) == ARGV[at + 1] then
+for at = 9, 8 + 4 * held, 4 do
+  local id, token = ARGV[at], ARGV[at + 1]
+  local is_ours = redis.call("HGET", owners, id) == token
+  if not is_ours then
+    local job = read(id)
+    if not job then
+      -- Nobody else's either: it may go on to its end.
+      unknown[#unknown + 1] = token
+    elseif holds(id, job, token, lease_ms) then
+      is_ours = true
+      taken_up[#taken_up + 1] = token
+    else
+      stale[#stale + 1] = token
+    end
+  end
+  if is_ours then
     redis.call("ZADD", leases, now_ms + lease_ms, id)
     if ARGV[at + 2] ~= "" then
       redis.call("HSET", progress, id, ARGV[at + 2])
     end
     local wish = redis.call("HGET", wishes, id)
+    if ARGV[at + 3] ~= "" and not (wish and cjson.decode(wish).cancel_grace_s) then
+      ask_to_end(id, read(id), tonumber(ARGV[at + 3]), {})
+      wish = redis.call("HGET", wishes, id)
+    end
     if wish then
-      wished[#wished + 1] = id
+      wished[#wished + 1] = token
       wished[#wished + 1] = wish
     end
-  elseif redis.call("HEXISTS", jobs, id) == 1 then
-    -- A job that is not known at all is nobody else's either: it may go on to its end.
-    stale[#stale + 1] = id
   end
 end
-for at = 9 + 3 * held, #ARGV, 2 do
-  if redis.call("HGET", owners, ARGV[at]) == ARGV[at + 1] then
-    unheard[#unheard + 1] = ARGV[at]
+-- Only a Redis that came back lately may have forgotten what it was told.
+local is_forgetful = now_ms - back_ms < FORGOTTEN_LEASES * lease_ms
+for at = 9 + 4 * held, #ARGV, 2 do
+  local id, token = ARGV[at], ARGV[at + 1]
+  if redis.call("HGET", owners, id) == token then
+    unheard[#unheard + 1] = token
+  elseif is_forgetful then
+    local job = read(id)
+    if not job then
+      unknown[#unknown + 1] = token
+    elseif holds(id, job, token, lease_ms) then
+      unheard[#unheard + 1] = token
+    end
   end
 end
 local live = redis.call("ZCOUNT", beats, now_ms - lease_ms, "+inf")
 local changes = tonumber(redis.call("GET", releases) or 0)
-return { "ok", now_ms, is_draining, changes, live, stale, wished, unheard, redis.call("LLEN", KEYS[31]) }
+local questions = redis.call("LLEN", KEYS[31])
+return {
+  "ok", now_ms, is_draining, changes, live, stale, wished, unheard, unknown, taken_up, questions, back_ms,
+}

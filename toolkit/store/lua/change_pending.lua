@@ -10,6 +10,10 @@ for at = 3, #ARGV do
   local job = read(id)
   if job and is_pending(job) then
     step_out(id, job)
+    if what == "hold" or what == "place" then
+      -- The node that it was taken from may not have it back any more.
+      job.token = nil
+    end
     if what == "hold" then
       job.is_held = true
     elseif what == "release" then

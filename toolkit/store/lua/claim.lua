@@ -1,7 +1,9 @@
 -- Give the best pending job of the lines that this node can run to it, under a fresh lease and token.
 -- KEYS: the queue's, then draining sessions
--- ARGV: node, session, lease_ms, patience_ms, slots, running, then the lines
+-- ARGV: node, session, lease_ms, patience_ms, slots, running, how many jobs it still has a process of, their ids, then
+--       the lines
 -- RETURNS: {"job", id, token, facts, order} | {"wait", ms} | {"none", ms until the next delayed job, or -1}
+--          | {"beat"}: it has given no sign of life since Redis came back
 -- INCLUDES: queue_rules
 local node, session, lease_ms, patience_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local slots, running = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -11,7 +13,17 @@ local known = redis.call("HGET", KEYS[27], node)
 if not known or cjson.decode(known).session ~= session or redis.call("HEXISTS", KEYS[26], node) == 1 or slots < 1 then
   return { "none", -1 }
 end
+-- What it holds, or has told, may be forgotten here: it says so before it takes anything.
+local back_ms = returned_ms(lease_ms)
+if tonumber(redis.call("ZSCORE", beats, node) or 0) < back_ms then
+  return { "beat" }
+end
 redis.call("ZADD", room, running / slots, node)
+
+local has_process, n_processes = {}, tonumber(ARGV[7])
+for at = 8, 7 + n_processes do
+  has_process[ARGV[at]] = true
+end
 
 -- How long a job may have waited for its claim, in milliseconds; `wire_measures.py` knows the same.
 local BOUNDS = { 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000, 300000, 1800000, 7200000 }
@@ -33,19 +45,40 @@ for _, id in ipairs(redis.call("ZRANGEBYSCORE", delayed, "-inf", now_ms, "LIMIT"
   local job = read(id)
   is_any_due = true
   redis.call("ZREM", delayed, id)
-  line_up(id, job)
-  write(id, job)
+  if job then
+    line_up(id, job)
+    write(id, job)
+  end
 end
 if is_any_due then
   -- Their lines may be none of those that this node asks for.
   wake_nodes("queue")
 end
 
-local heads = {}
-for at = 7, #ARGV do
-  local head = redis.call("ZRANGE", line_prefix .. ARGV[at], 0, 0, "WITHSCORES")
-  if head[1] then
-    heads[#heads + 1] = { id = head[1], score = tonumber(head[2]), line = ARGV[at] }
+-- While nodes may still tell of claims that were forgotten, no job is begun that may be begun only once more.
+local SEEN_OF_A_LINE = 100
+local wait_of_last_ms = back_ms + lease_ms - now_ms
+local function may_begin(id)
+  if has_process[id] then
+    return false
+  end
+  if wait_of_last_ms <= 0 then
+    return true
+  end
+  local job = read(id)
+  return not job or job.attempt + 1 < job.attempts
+end
+
+local heads, is_any_waiting = {}, false
+for at = 8 + n_processes, #ARGV do
+  local last = (wait_of_last_ms > 0 or n_processes > 0) and SEEN_OF_A_LINE - 1 or 0
+  local found = redis.call("ZRANGE", line_prefix .. ARGV[at], 0, last, "WITHSCORES")
+  for i = 1, #found, 2 do
+    if may_begin(found[i]) then
+      heads[#heads + 1] = { id = found[i], score = tonumber(found[i + 1]), line = ARGV[at] }
+      break
+    end
+    is_any_waiting = true
   end
 end
 table.sort(heads, function(one, other) return one.score < other.score end)
@@ -85,17 +118,21 @@ end
 for _, head in ipairs(heads) do
   if not is_capped(head.line) then
     local id, job = head.id, read(head.id)
-    local wait_ms = (job.ready_ms or 0) + patience_ms - now_ms
+    if not job then
+      -- Somebody has removed its record: nothing can be done for it.
+      redis.call("ZREM", line_prefix .. head.line, id)
+      return { "wait", 1 }
+    end
+    local wait_ms = math.min((job.ready_ms or 0) + patience_ms - now_ms, patience_ms)
     if wait_ms > 0 and is_other_freer() then
       return { "wait", wait_ms }
     end
     step_out(id, job)
     job.state, job.node, job.attempt, job.claimed_ms, job.reason = "starting", node, job.attempt + 1, now_ms, nil
-    -- The clock is part of it, so that a token is new even where the last writes to `tokens` were lost.
-    job.token = string.format("%d.%.0f:%s:%s", redis.call("INCR", tokens), now_ms, node, session)
-    count_busy(job, 1)
-    redis.call("HSET", owners, id, job.token)
-    redis.call("ZADD", leases, now_ms + lease_ms, id)
+    job.claims = (job.claims or 0) + 1
+    local number = redis.call("INCR", tokens)
+    local token = string.format("%d.%.0f.%d.%d:%s:%s", number, now_ms, job.claims, job.attempt, node, session)
+    own(id, job, token, lease_ms)
     if running + 1 < slots then
       redis.call("ZADD", room, (running + 1) / slots, node)
     else
@@ -108,4 +145,8 @@ for _, head in ipairs(heads) do
 end
 
 local due = redis.call("ZRANGE", delayed, 0, 0, "WITHSCORES")
-return { "none", due[2] and math.max(1, math.ceil(tonumber(due[2]) - now_ms)) or -1 }
+local again_ms = due[2] and math.max(1, math.ceil(tonumber(due[2]) - now_ms)) or math.huge
+if is_any_waiting and wait_of_last_ms > 0 then
+  again_ms = math.min(again_ms, wait_of_last_ms + 1)
+end
+return { "none", again_ms < math.huge and again_ms or -1 }

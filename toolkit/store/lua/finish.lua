@@ -1,17 +1,21 @@
 -- Record the one outcome of a claim, or put the job back where the ending calls for it and an attempt is left.
 -- KEYS: the queue's, then series_prefix
 -- ARGV: id, token, state (finished, failed, lost), reason, ago_ms, ending (JSON: exit_code, signal, counts), is_counted
---       ("1" or "0": whether a lost one's attempt is used up)
--- RETURNS: the job's state now | nil when it is no longer this claim's
+--       ("1" or "0": whether a lost one's attempt is used up), lease_ms, is_cancelled ("1" when the node was asked for it)
+-- RETURNS: the job's state now | nil when it is no longer this claim's | "unknown"
 -- INCLUDES: queue_rules
 local id, token, state, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local job = read(id)
 if not job then
-  return nil
+  return "unknown"
 end
-if redis.call("HGET", owners, id) ~= token then
+if not holds(id, job, token, tonumber(ARGV[8])) then
   -- The same ending again, by an owner who lost the first answer.
   return job.token == token and job.state ~= "pending" and not is_active(job) and job.state or nil
+end
+
+if ARGV[9] == "1" then
+  job.cancel_ms = job.cancel_ms or now_ms
 end
 
 -- Count what it did since it was last sampled: nobody will sample this attempt again.

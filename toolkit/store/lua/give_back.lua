@@ -1,13 +1,16 @@
 -- Put a claimed job that was never begun back to its place, without counting the attempt.
 -- KEYS: the queue's
--- ARGV: id, token, reason
--- RETURNS: 1 | 0 when refused
+-- ARGV: id, token, reason, lease_ms
+-- RETURNS: 1 | 0 when refused | -1 when no such job is known
 -- INCLUDES: queue_rules
 local id = ARGV[1]
-if redis.call("HGET", owners, id) ~= ARGV[2] then
+local job = read(id)
+if not job then
+  return -1
+end
+if not holds(id, job, ARGV[2], tonumber(ARGV[4])) then
   return 0
 end
-local job = read(id)
 disown(id, job)
 if job.cancel_ms then
   settle(id, job, "cancelled", "cancelled before it was begun")

@@ -33,6 +33,32 @@ local function is_active(job)
   return job.line ~= nil and (job.state == "starting" or job.state == "running" or job.state == "paused")
 end
 
+-- When this server last came back: started anew, or took over from another. What it held before may be forgotten. Each
+-- life of a server has an id of its own; one that differs from the id kept here is noticed by whoever asks first.
+-- Leases then get a full term, in which every node that lives renews its own.
+local function returned_ms(lease_ms)
+  local life = string.match(redis.call("INFO", "server"), "run_id:(%w+)")
+  local known = redis.call("HMGET", clock, "life", "back_ms")
+  local back_ms = tonumber(known[2] or 0)
+  if known[1] == life and back_ms <= now_ms then
+    return back_ms
+  end
+  -- A server of which nothing is known yet has forgotten nothing. One whose clock was set back came back now.
+  back_ms = known[1] and now_ms or 0
+  redis.call("HSET", clock, "life", life, "back_ms", back_ms)
+  if back_ms > 0 then
+    redis.call("HSET", clock, "grace_ms", now_ms + lease_ms)
+  end
+  return back_ms
+end
+
+-- A token is `<number>.<ms>.<claims>.<attempt>:<node>:<session>`: the number only ever rises, and the time makes it new
+-- even where the last numbers were forgotten; `claims` is how often the job had been claimed, this time included.
+local function parts_of(token)
+  local claims, attempt, node = string.match(token, "^%d+%.%d+%.(%d+)%.(%d+):(.+):[^:]*$")
+  return tonumber(claims), tonumber(attempt), node
+end
+
 -- The state that operators are shown: whether a spider is paused is known from what it last said.
 local function shown_state(id, job)
   if job.state ~= "running" then
@@ -138,6 +164,14 @@ local function disown(id, job)
   count_busy(job, -1)
 end
 
+-- Make a claim the job's present one. It must stand in no line, and be no other claim's.
+local function own(id, job, token, lease_ms)
+  job.token = token
+  count_busy(job, 1)
+  redis.call("HSET", owners, id, token)
+  redis.call("ZADD", leases, now_ms + lease_ms, id)
+end
+
 -- Count a job of the queue that is not final any more, or is one again.
 local function count_open(job, by)
   redis.call("HINCRBY", clock, "open", by)
@@ -164,14 +198,26 @@ local function settle(id, job, state, reason)
   tell_crons(id, job)
 end
 
--- Put a disowned job back to its old place, without what its last attempt left.
-local function return_to_line(id, job, reason)
+-- Let a job in a final state be an open one again. It is to be written.
+local function reopen(id, job)
+  redis.call("ZADD", unfinished, redis.call("ZSCORE", final, id) or now_ms * 1000, id)
+  redis.call("ZREM", final, id)
+  redis.call("ZREM", lost, id)
+  count_open(job, 1)
+end
+
+-- Put a disowned job back to its old place, without what its last attempt left. The claim that it was taken from may
+-- have it back as long as nobody else has it, unless its process is gone.
+local function return_to_line(id, job, reason, keeps_token)
   job.state, job.reason = "pending", reason
   if job.started_ms then
     redis.call("HINCRBY", measures, "requeued", 1)
     tell("job.requeued", id, job)
   end
-  job.node, job.token, job.pid, job.claimed_ms, job.started_ms, job.ended_ms = nil, nil, nil, nil, nil, nil
+  if not keeps_token then
+    job.token = nil
+  end
+  job.node, job.pid, job.claimed_ms, job.started_ms, job.ended_ms = nil, nil, nil, nil, nil
   job.exit_code, job.signal, job.finish_reason, job.due_ms = nil, nil, nil, nil
   job.pages, job.items, job.errors, job.retries, job.bytes = nil, nil, nil, nil, nil
   job.pages_per_minute, job.memory_mb, job.statuses = nil, nil, nil
@@ -189,9 +235,35 @@ local function requeue(id, job, reason, is_gone)
   elseif job.attempt >= job.attempts then
     settle(id, job, "lost", reason .. ", at attempt " .. job.attempt .. " of " .. job.attempts)
   else
-    return_to_line(id, job, reason)
+    return_to_line(id, job, reason, not is_gone)
   end
   return job.state
+end
+
+-- Tell whether a job is a claim's, and make it so again where this Redis, which came back older, has forgotten the claim,
+-- or where the job was taken from it and nobody else has it yet. The job may be changed and written by this.
+local function holds(id, job, token, lease_ms)
+  if redis.call("HGET", owners, id) == token then
+    return true
+  end
+  local claims, attempt, node = parts_of(token)
+  local is_forgotten = claims and claims > (job.claims or 0)
+  local was_taken_from_it = is_pending(job) and job.token == token
+  if not job.line or not (is_forgotten or was_taken_from_it) then
+    return false
+  end
+  if is_pending(job) then
+    step_out(id, job)
+  elseif is_active(job) then
+    disown(id, job)
+  else
+    reopen(id, job)
+  end
+  job.state, job.node, job.attempt, job.claims, job.is_held = "starting", node, attempt, claims, nil
+  job.claimed_ms, job.started_ms, job.ended_ms, job.reason = now_ms, nil, nil, nil
+  own(id, job, token, lease_ms)
+  write(id, job)
+  return true
 end
 
 -- Cancel a pending job at once, or record the wish for an active one before any signal is sent; its node is to be woken.

@@ -7,10 +7,7 @@ local again = {}
 for _, id in ipairs(ARGV) do
   local job = read(id)
   if job and job.line and (job.state == "failed" or job.state == "lost" or job.state == "cancelled") then
-    redis.call("ZADD", unfinished, redis.call("ZSCORE", final, id) or now_ms * 1000, id)
-    redis.call("ZREM", final, id)
-    redis.call("ZREM", lost, id)
-    count_open(job, 1)
+    reopen(id, job)
     job.seq = redis.call("HINCRBY", clock, "seq", 1)
     job.attempt, job.cancel_ms, job.is_held = 0, nil, nil
     return_to_line(id, job, "retried after it was " .. job.state)

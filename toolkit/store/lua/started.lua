@@ -1,13 +1,16 @@
 -- Note that a claimed job's process runs; a job that is no longer this claim's is left alone.
 -- KEYS: the queue's
--- ARGV: id, token, pid
--- RETURNS: 1 | 0 when refused
+-- ARGV: id, token, pid, lease_ms
+-- RETURNS: 1 | 0 when refused; a job that is not known at all refuses nobody
 -- INCLUDES: queue_rules
 local id = ARGV[1]
-if redis.call("HGET", owners, id) ~= ARGV[2] then
+local job = read(id)
+if not job then
+  return 1
+end
+if not holds(id, job, ARGV[2], tonumber(ARGV[4])) then
   return 0
 end
-local job = read(id)
 if job.state == "starting" then
   job.state, job.started_ms = "running", now_ms
   redis.call("HINCRBY", measures, "started", 1)
