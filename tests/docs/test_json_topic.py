@@ -68,6 +68,7 @@ from toolkit.model.rolls import Rolled
 from toolkit.model.servers import LocalProcess
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
 from toolkit.store.acl import users_of
+from toolkit.store.redis_settings import ServerReport, Setting
 from toolkit.trust.keys import PublicKey
 from toolkit.views import transfer
 from toolkit.views.accounts import accounts_view, made_token_view, tokens_view
@@ -104,7 +105,7 @@ from toolkit.views.provision import provisioned_view, wheelhouse_view
 from toolkit.views.redial import redials_view
 from toolkit.views.rolling import rolled_view
 from toolkit.views.rollouts import deploy_view, history_view, plan_view, prune_view, releases_view
-from toolkit.views.security import key_row, key_view, keys_view, signed_view, users_view
+from toolkit.views.security import configured_view, key_row, key_view, keys_view, signed_view, users_view
 from toolkit.views.status import status_view
 from toolkit.views.wave_rollouts import wave_rollout_view, wave_rollouts_view
 from toolkit.views.why import why_view
@@ -229,6 +230,9 @@ CONTRACT: Mapping[str, Any] = {
     "crawlctl keys show": key_view(KEY_ROW).data,
     "crawlctl keys sign": signed_view([RELEASE], [["3f1b6f3f0c5d9a77"]]).data,
     "crawlctl redis users": users_view([(users_of("main")[2], "made", Path("spider.url"))]).data,
+    "crawlctl redis configure": configured_view(
+        [ServerReport("10.0.0.5:6379", "primary", (Setting("appendonly", "no", "yes"),))]
+    ).data,
     "crawlctl web users list": accounts_view([User("ann", Role.OPERATE, NOW)]).data,
     "crawlctl web tokens list": tokens_view([API_TOKEN]).data,
     "crawlctl web tokens make": made_token_view(API_TOKEN, "crawlctl_…").data,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 from support.ports import free_port
-from support.redis_server import RedisServer, server_path
+from support.redis_server import RedisServer, Sentinel, server_path
 from support.require import require
 from support.waiting import wait_until
 
@@ -22,26 +22,6 @@ from toolkit.store.redis_store import RedisStore
 
 FOLDER = Path("/nonexistent")
 SHOP = ProjectName("shop")
-
-
-class Sentinel(RedisServer):
-    """A Sentinel alone with one master, quick to decide."""
-
-    def __init__(self, folder: Path, *, master_port: int) -> None:
-        super().__init__(folder)
-        folder.mkdir(parents=True)
-        (folder / "sentinel.conf").write_text(
-            f"port {self.port}\nbind 127.0.0.1\n"
-            f"sentinel monitor shopmaster 127.0.0.1 {master_port} 1\n"
-            "sentinel down-after-milliseconds shopmaster 4000\nsentinel failover-timeout shopmaster 2000\n"
-        )
-
-    def _options(self) -> list[str]:
-        return [str(self.folder / "sentinel.conf"), "--sentinel"]
-
-    def replicas(self) -> int:
-        with redis.Redis(port=self.port, protocol=2, decode_responses=True) as client:
-            return int(client.sentinel_masters()["shopmaster"]["num-slaves"])
 
 
 @pytest.fixture

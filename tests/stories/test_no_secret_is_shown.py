@@ -18,11 +18,15 @@ MARK = "Marked-Secret-4711"
 ENCODED = "Marked%2DSecret%2D4711"
 KEY = new_key("ann")
 KEY_BODY = KEY.written().reveal().splitlines()[1]
-READING = ("status", "nodes", "releases", "audit", "keys list", "inventory list", "inventory check", "redis users")
+READING = (
+    *("status", "nodes", "releases", "audit", "keys list", "inventory list", "inventory check"),
+    *("redis users", "redis configure"),
+)
 ACTING = (
     "deploy shop --dry-run",
     "schedule books",
     "redis users --apply",
+    "redis configure --apply",
     "keys sign -p shop",
     "keys trust missing.pub",
 )

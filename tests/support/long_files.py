@@ -57,6 +57,7 @@ LONG_FILES = (
     "stories/test_wrong_words.py",
     "integration/test_rolling.py",
     "integration/test_moving.py",
+    "integration/test_redis_configure.py",
     "integration/test_node_runs.py",
     "integration/test_crawl_drop_in.py",
     "contract/test_scrapyd_api_plugin.py",

@@ -10,7 +10,7 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import redis
 from support.ports import free_port
@@ -126,3 +126,33 @@ class RedisServer:
         with contextlib.suppress(redis.exceptions.RedisError), redis.Redis.from_url(self.url) as client:
             return bool(client.ping())
         return False
+
+
+class Sentinel(RedisServer):
+    """A Sentinel of the master `shopmaster`, quick to decide; as many as the `quorum` have to agree."""
+
+    def __init__(self, folder: Path, *, master_port: int, quorum: int = 1, down_after_ms: int = 4000) -> None:
+        super().__init__(folder)
+        folder.mkdir(parents=True)
+        (folder / "sentinel.conf").write_text(
+            f"port {self.port}\nbind 127.0.0.1\n"
+            f"sentinel monitor shopmaster 127.0.0.1 {master_port} {quorum}\n"
+            f"sentinel down-after-milliseconds shopmaster {down_after_ms}\n"
+            "sentinel failover-timeout shopmaster 2000\n"
+        )
+
+    def _options(self) -> list[str]:
+        return [str(self.folder / "sentinel.conf"), "--sentinel"]
+
+    def replicas(self) -> int:
+        """Return how many replicas it knows."""
+        return int(self._told()["num-slaves"])
+
+    def others(self) -> int:
+        """Return how many other Sentinels it knows."""
+        return int(self._told()["num-other-sentinels"])
+
+    def _told(self) -> dict[str, Any]:
+        with redis.Redis(port=self.port, protocol=2, decode_responses=True) as client:
+            told: dict[str, Any] = client.sentinel_masters()["shopmaster"]
+            return told

@@ -1,4 +1,4 @@
-"""The commands about trust: keys new, list, show, trust, revoke, sign; and redis users."""
+"""The commands about trust: keys new, list, show, trust, revoke, sign; and redis users, configure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from toolkit.cli.command import CLUSTER, ProjectOption, command, subcommands
 from toolkit.cli.session import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from toolkit.model.names import ProjectName
     from toolkit.provision.keyring import Keyring
+    from toolkit.store.redis_settings import ServerReport
     from toolkit.trust.keys import PublicKey
 
 KEY_HELP = "Its id, the beginning of one, or its owner's name."
@@ -34,8 +37,9 @@ def add_to(app: typer.Typer) -> None:
     command(keys, "crawlctl keys trust bob.pub", audit="keys trust")(trust)
     command(keys, "crawlctl keys revoke bob@example.com", audit="keys revoke")(revoke)
     command(keys, "crawlctl keys sign -p shop", "crawlctl keys sign VERSION -p shop", audit="keys sign")(sign)
-    redis = subcommands(app, "redis", "The users of the cluster's Redis.", panel=CLUSTER)
+    redis = subcommands(app, "redis", "The users and settings of the cluster's Redis.", panel=CLUSTER)
     command(redis, "crawlctl redis users", "crawlctl redis users --apply", audit="redis users")(users)
+    command(redis, "crawlctl redis configure", "crawlctl redis configure --apply", audit="redis configure")(configure)
 
 
 def new(
@@ -157,8 +161,57 @@ def users(
     if done.unkept is not None:
         session.printer.say(f"a restart of that Redis forgets them: {done.unkept}", style="yellow")
     session.printer.say(f"write into the inventory: redis: {{file: {done.users[0].url_file}}}")
-    session.printer.say("and redis_admin: the URL that stood there until now, from a file, for this command alone")
+    session.printer.say(
+        "and redis_admin: the URL that stood there until now, from a file, for the commands of crawlctl redis"
+    )
     session.printer.say("crawlctl nodes provision gives nodes and spiders theirs")
+
+
+def configure(
+    session: Session,
+    apply: Annotated[bool, typer.Option("--apply", help="Set what differs, on each server.")] = False,
+) -> None:
+    """Show the settings that limit what Redis can lose, on the primary and its replicas, and set them with --apply."""
+    from toolkit.provision.redis_users import admin_url
+    from toolkit.store.redis_settings import configure_servers
+    from toolkit.views.security import configured_view
+
+    url = admin_url(session.inventory)
+    if apply:
+        session.audit(subject=session.inventory.cluster)
+    else:
+        session.audit_nothing()
+    reports = configure_servers(url, apply=apply)
+    changed = [
+        f"{each.place}: {', '.join(setting.name for setting in each.settings if setting.differs)}"
+        for each in reports
+        if each.is_applied
+    ]
+    session.audit(detail="; ".join(changed) or "nothing was changed")
+    session.printer.show(configured_view(reports))
+    for report in reports:
+        for note in report.notes:
+            session.printer.say(f"{report.place}: {note}", style="yellow")
+    if not apply:
+        session.printer.say("nothing was changed; --apply sets what differs")
+    _end_by(session, reports)
+
+
+def _end_by(session: Session, reports: Sequence[ServerReport]) -> None:
+    """Raise the exit that fits the servers that failed; do nothing when there are none."""
+    from toolkit.model.errors import NodesFailedError, NothingReachableError, RefusedError, StoreUnreachableError
+    from toolkit.store.redis_settings import SENTINEL
+
+    failed = sum(each.error is not None for each in reports)
+    if not failed:
+        return
+    text = f"{failed} of {len(reports)} Redis servers and Sentinels failed"
+    servers = [each.error for each in reports if each.role != SENTINEL]
+    if all(isinstance(each, StoreUnreachableError) for each in servers):
+        raise session.failed(NothingReachableError(text))
+    if all(isinstance(each, RefusedError) for each in servers):
+        raise session.failed(RefusedError(text))
+    raise session.failed(NodesFailedError(text))
 
 
 def _project(session: Session, project: str | None) -> ProjectName:

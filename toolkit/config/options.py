@@ -73,7 +73,7 @@ OPTIONS: tuple[Option, ...] = (
         "redis_admin",
         Scope.INVENTORY,
         Form.TEXT,
-        "The Redis as its administrator reaches it, for crawlctl redis users alone.",
+        "The Redis as its administrator reaches it, for crawlctl redis users and crawlctl redis configure alone.",
         default_words="`redis`",
         pattern=REDIS_URL,
         shape=REDIS_SHAPE,

@@ -68,6 +68,7 @@ _ROWS: tuple[tuple[Source, tuple[tuple[str, str], ...]], ...] = (
             ("redis-open", "a Redis that asks for no password"),
             ("redis-user", "a cluster that works with the Redis user who may do everything"),
             ("redis-replica", "a replica in the place of its master, or one that lags behind"),
+            ("redis-min-replicas", "a Redis whose failover may lose any amount, or that has too few replicas to write"),
             ("redis-clients", "a Redis that soon takes no more connections"),
             ("redis-slow", "a long way to the Redis"),
             ("redis-clock", "a clock that differs from that of Redis"),

@@ -22,6 +22,7 @@ def judge_redis(health: RedisHealth, *, is_of_this_machine: bool) -> list[Judged
         *_judge_memory(health),
         *_judge_guests(health, is_of_this_machine=is_of_this_machine),
         *_judge_copies(health),
+        *_judge_min_replicas(health),
         *_judge_way(health),
     ]
 
@@ -108,6 +109,23 @@ def _judge_copies(health: RedisHealth) -> Iterator[Judged]:
             why = f"lags {replica.lag_s} s behind" if replica.is_online else "is not up to date"
             text = f"{where}: its replica {replica.address} {why}; a failover would lose what it lacks"
             yield found("redis-replica", WARNING, text)
+
+
+def _judge_min_replicas(health: RedisHealth) -> Iterator[Judged]:
+    where, needed = f"the Redis at {health.place}", health.min_replicas or 1
+    if health.role != "master":
+        return
+    if health.good_replicas is not None and health.good_replicas < needed:
+        text = (
+            f"{where} refuses every write: min-replicas-to-write is {needed}, replicas in step: {health.good_replicas}"
+        )
+        yield found("redis-min-replicas", ERROR, text, command="crawlctl redis configure")
+    elif health.good_replicas is None and health.replicas:
+        text = f"{where} has replicas but no min-replicas-to-write: what a failover may lose is not limited"
+        if lacking := [each.behind_bytes for each in health.replicas if each.behind_bytes is not None]:
+            lag_s = max(each.lag_s for each in health.replicas)
+            text += f" (now at most {max(lacking)} bytes, last acknowledged {lag_s} s ago)"
+        yield found("redis-min-replicas", WARNING, text, command="crawlctl redis configure --apply")
 
 
 def _judge_way(health: RedisHealth) -> Iterator[Judged]:

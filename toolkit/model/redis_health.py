@@ -10,11 +10,16 @@ NEARLY_FULL, FULL = 0.8, 0.95
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A copy that follows this Redis; `lag_s` is how long ago it last said that it is there."""
+    """A copy that follows this Redis.
+
+    `lag_s` is how long ago it last acknowledged what it has, `behind_bytes` how much of the replication stream it had
+    not acknowledged by then.
+    """
 
     address: str
     is_online: bool
     lag_s: int
+    behind_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,8 @@ class RedisHealth:
 
     `latency_s` is the median round trip from here, `clock_ahead_s` how far its clock is before ours, give or take
     `clock_error_s`. `is_open`: whoever connects needs no password. `user` is the one that we are there.
-    `master_is_up` is told by a replica alone. Sizes are in bytes.
+    `master_is_up` is told by a replica alone. `good_replicas` are those that count for min-replicas-to-write, told only
+    where that is set; `min_replicas` is how many it wants. Sizes are in bytes.
     """
 
     place: str
@@ -46,6 +52,8 @@ class RedisHealth:
     role: str | None = None
     master_is_up: bool | None = None
     replicas: tuple[Replica, ...] = ()
+    good_replicas: int | None = None
+    min_replicas: int | None = None
     user: str | None = None
     is_open: bool | None = None
     refused: tuple[str, ...] = ()

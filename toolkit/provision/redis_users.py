@@ -78,7 +78,7 @@ def put_users(
 
 
 def admin_url(inventory: Inventory) -> Secret:
-    """Return the URL by which the users are administered.
+    """Return the URL by which the Redis is administered: its users and its settings.
 
     Raises:
         ConfigurationError: the inventory names no Redis.
@@ -86,7 +86,7 @@ def admin_url(inventory: Inventory) -> Secret:
     """
     url = inventory.redis_admin or inventory.redis
     if url is None:
-        raise ConfigurationError("the inventory names no redis, so there are no users to make in it")
+        raise ConfigurationError("the inventory names no redis, so there is none to administer")
     return url
 
 

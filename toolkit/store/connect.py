@@ -63,8 +63,8 @@ class RedisDoor:
 
     """
 
-    def __init__(self, url: Secret, *, patience_s: float = math.inf) -> None:
-        address = parse_address(url)
+    def __init__(self, url: Secret | RedisAddress, *, patience_s: float = math.inf) -> None:
+        address = url if isinstance(url, RedisAddress) else parse_address(url)
         self.address = replace(
             address,
             connect_timeout_s=min(address.connect_timeout_s, patience_s),

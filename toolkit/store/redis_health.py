@@ -19,6 +19,7 @@ from toolkit.model.redis_health import RedisHealth, Replica
 from toolkit.store.connect import RedisDoor, bare_client
 
 PINGS = 5
+MIN_REPLICAS = "min-replicas-to-write"
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -37,13 +38,15 @@ def read_health(url: Secret, *, patience_s: float = 5.0) -> RedisHealth:
         theirs = door.now().timestamp()
         took_s = time.monotonic() - begun
         refused: list[str] = []
+        health = told(_asked(door, refused, "INFO") or _NOTHING)
         return replace(
-            told(_asked(door, refused, "INFO") or _NOTHING),
+            health,
             place=str(door.address),
             latency_s=_latency_s(door),
             clock_ahead_s=theirs - (begun_at + took_s / 2),
             clock_error_s=took_s / 2,
-            fsync=_configured(_asked(door, refused, "CONFIG", "GET", "appendfsync")),
+            fsync=_configured(door, refused, "appendfsync"),
+            min_replicas=None if health.good_replicas is None else int(_configured(door, refused, MIN_REPLICAS) or 1),
             user=_text(_asked(door, refused, "ACL", "WHOAMI")),
             is_open=_is_open(door),
             refused=tuple(refused),
@@ -82,13 +85,33 @@ def told(said: Mapping[str, Any]) -> RedisHealth:
         role=role,
         master_is_up=said.get("master_link_status") == "up" if role == "slave" else None,
         replicas=tuple(
-            Replica(
-                f"{each.get('ip')}:{each.get('port')}", each.get("state") == "online", _number(each.get("lag")) or 0
-            )
+            _replica(each, written=_number(said.get("master_repl_offset")))
             for name, each in sorted(said.items())
             if name.removeprefix("slave").isdecimal() and isinstance(each, Mapping)
         ),
+        good_replicas=_number(said.get("min_slaves_good_slaves")),
     )
+
+
+def config_pairs(answer: Any) -> dict[str, str]:
+    """Read an answer to CONFIG GET, in either of the shapes that the library gives it."""
+    if not isinstance(answer, Mapping):
+        answer = dict(zip(answer[::2], answer[1::2], strict=True)) if answer else {}
+    return {str(name): str(value) for name, value in answer.items()}
+
+
+def _replica(said: Mapping[str, Any], *, written: int | None) -> Replica:
+    has = _number(said.get("offset"))
+    return Replica(
+        f"{said.get('ip')}:{said.get('port')}",
+        said.get("state") == "online",
+        _number(said.get("lag")) or 0,
+        None if written is None or has is None else max(0, written - has),
+    )
+
+
+def _configured(door: RedisDoor, refused: list[str], name: str) -> str | None:
+    return config_pairs(_asked(door, refused, "CONFIG", "GET", name)).get(name)
 
 
 def _asked(door: RedisDoor, refused: list[str], *command: str) -> Any:
@@ -121,11 +144,6 @@ def _is_open(door: RedisDoor) -> bool | None:
         return None
     finally:
         client.close()
-
-
-def _configured(answer: Any) -> str | None:
-    pair = next(iter(answer.items())) if isinstance(answer, dict) and answer else answer
-    return _text(pair[1]) if isinstance(pair, (list, tuple)) and len(pair) > 1 else None
 
 
 def _is_ok(said: Mapping[str, Any], *names: str) -> bool | None:

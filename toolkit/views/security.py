@@ -1,4 +1,4 @@
-"""How keys, signed releases and the users of Redis are shown. No secret is ever part of it."""
+"""How keys, signed releases, and the users and settings of Redis are shown. No secret is ever part of it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
     from toolkit.model.releases import Release
     from toolkit.store.acl import RedisUser
+    from toolkit.store.redis_settings import ServerReport, Setting
     from toolkit.trust.keys import PublicKey
     from toolkit.views.view import FittedTable
 
+ACTIONS = {"planned": "yellow", "changed": "green", "failed": "red"}
 STATES = {"trusted": "green", "revoked": "red", "not trusted": "yellow"}
 
 
@@ -59,6 +61,50 @@ def users_view(users: Sequence[tuple[RedisUser, str, Path | None]]) -> View:
         for user, action, file in users
     ]
     return View(data, lambda: _users_table(users))
+
+
+def configured_view(reports: Sequence[ServerReport]) -> View:
+    """Show each server's settings beside those that are wanted, and what was done about them."""
+    return View([_server_row(each) for each in reports], lambda: _servers_table(reports))
+
+
+def _server_row(report: ServerReport) -> dict[str, Any]:
+    return {
+        "server": report.place,
+        "role": report.role,
+        "settings": [
+            {"name": each.name, "value": each.value, "wanted": each.wanted, "action": _action(report, each)}
+            for each in report.settings
+        ],
+        "survives_restart": report.survives_restart,
+        "notes": list(report.notes),
+        "error": _why(report),
+        "hint": None if report.error is None else report.error.hint,
+    }
+
+
+def _action(report: ServerReport, setting: Setting) -> str:
+    if not setting.differs:
+        return "none"
+    return "failed" if report.error else "changed" if report.is_applied else "planned"
+
+
+def _why(report: ServerReport) -> str | None:
+    """Say why a server failed, without its address, which stands beside it."""
+    return None if report.error is None else str(report.error).removeprefix(f"the shared store at {report.place}: ")
+
+
+def _servers_table(reports: Sequence[ServerReport]) -> FittedTable:
+    rows: list[tuple[object, ...]] = []
+    for report in reports:
+        for each in report.settings:
+            action = _action(report, each)
+            mark = Styled(action, ACTIONS[action]) if action in ACTIONS else ""
+            rows.append((report.place, report.role, each.name, each.value, each.wanted, mark))
+        if report.error is not None:
+            told = " -> ".join(each for each in (_why(report), report.error.hint) if each)
+            rows.append((report.place, report.role, None, None, None, Styled(told, "red")))
+    return plain_table("SERVER", "ROLE", "SETTING", "VALUE", "WANTED", "", rows=rows)
 
 
 def _keys_table(rows: Sequence[dict[str, Any]]) -> FittedTable:

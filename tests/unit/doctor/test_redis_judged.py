@@ -32,6 +32,7 @@ GOOD = RedisHealth(
     user="crawlctl",
     is_open=False,
 )
+REPLICA = Replica("10.0.0.6:6379", is_online=True, lag_s=1, behind_bytes=512)
 
 
 def said_of(*, is_of_this_machine: bool = False, **changed: Any) -> list[Finding]:
@@ -67,8 +68,11 @@ def test_nothing_is_said_of_what_it_did_not_tell() -> None:
         ({"is_open": True, "user": "default"}, "redis-open", "error"),
         ({"user": "default"}, "redis-user", "note"),
         ({"role": "slave", "master_is_up": False}, "redis-replica", "error"),
-        ({"replicas": (Replica("10.0.0.6:6379", is_online=True, lag_s=60),)}, "redis-replica", "warning"),
-        ({"replicas": (Replica("10.0.0.6:6379", is_online=False, lag_s=0),)}, "redis-replica", "warning"),
+        ({"replicas": (replace(REPLICA, lag_s=60),), "good_replicas": 1}, "redis-replica", "warning"),
+        ({"replicas": (replace(REPLICA, is_online=False),), "good_replicas": 1}, "redis-replica", "warning"),
+        ({"replicas": (REPLICA,)}, "redis-min-replicas", "warning"),
+        ({"replicas": (REPLICA,), "good_replicas": 1, "min_replicas": 2}, "redis-min-replicas", "error"),
+        ({"good_replicas": 0}, "redis-min-replicas", "error"),
         ({"latency_s": 0.05}, "redis-slow", "note"),
         ({"latency_s": 0.2}, "redis-slow", "warning"),
         ({"clock_ahead_s": -5.0}, "redis-clock", "warning"),
@@ -79,6 +83,17 @@ def test_each_trouble_is_one_finding(changed: dict[str, Any], check: str, severi
     (finding,) = said_of(**changed)
     assert (finding.check, finding.severity.value) == (check, severity)
     assert "10.0.0.5:6379" in finding.text
+
+
+def test_a_failover_that_may_lose_any_amount_is_told_with_what_it_would_lose_now() -> None:
+    (finding,) = said_of(replicas=(REPLICA, replace(REPLICA, lag_s=0, behind_bytes=0)))
+    assert "what a failover may lose is not limited (now at most 512 bytes, last acknowledged 1 s ago)" in finding.text
+    assert finding.command == "crawlctl redis configure --apply"
+
+
+def test_a_replica_in_step_for_each_that_is_wanted_is_well() -> None:
+    assert said_of(replicas=(REPLICA, REPLICA), good_replicas=2, min_replicas=2) == []
+    assert said_of(replicas=(REPLICA,), good_replicas=1) == [], "how many are wanted may not be asked: one at least"
 
 
 def test_valkey_has_version_numbers_of_its_own() -> None:

@@ -42,7 +42,7 @@ PLAIN = {
     ),
 }
 NOT_COMMANDS = {"COUNT", "LIMIT", "WITHSCORES", "MAXLEN", "MINID", "LEFT", "WHOAMI", "BLOCK", "STREAMS"}
-NOT_OURS = {"redis_errors", "redis_health", "redis_users"}
+NOT_OURS = {"redis_errors", "redis_health", "redis_settings", "redis_users"}
 
 
 def scripts() -> list[str]:
