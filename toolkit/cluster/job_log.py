@@ -328,8 +328,10 @@ class AnyFiles:
         return elsewhere(self._shipped)
 
     def _asked(self, ask: Callable[[NodeFiles], T]) -> T:
+        # Outside of the `try`: an error that is only repeated must not extend the time in which the node is left alone.
+        way = self._logs.way(self._name)
         try:
-            return ask(self._logs.way(self._name))
+            return ask(way)
         except NodeError as error:
             self._logs.failed(self._name, error)
             raise
