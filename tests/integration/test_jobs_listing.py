@@ -15,7 +15,7 @@ from support.scrapyd_node import ScrapydNode
 from support.waiting import wait_until
 
 from toolkit.cluster.cancel import cancel
-from toolkit.cluster.files import read_items, read_log
+from toolkit.cluster.files import ItemLines, item_parts, read_log
 from toolkit.cluster.job_log import JobLogs
 from toolkit.cluster.jobs import find_job, list_jobs
 from toolkit.cluster.nodes import Nodes
@@ -292,7 +292,9 @@ def test_a_log_is_read_whole_by_its_last_lines_and_as_it_grows(node: ScrapydNode
     assert last == whole.splitlines()[-25:]
     assert b"".join(read_log(door, job, last_lines=0)) == b""
     assert b"".join(read_log(door, job, last_lines=100_000)) == whole
-    assert b"".join(read_items(door, job)).count(b"\n") == 2
+    assert b"".join(part.content for part in item_parts(door, job)).count(b"\n") == 2
+    items = ItemLines()
+    assert b"".join(items.of(JobLogs(nodes, lambda: store).follow_items(job))).count(b"\n") == items.count == 2
 
 
 def test_following_an_ended_job_begins_with_whole_lines(node: ScrapydNode, nodes: Nodes, store: Store) -> None:
@@ -317,7 +319,7 @@ def test_a_log_that_is_not_kept_is_said_to_be(node: ScrapydNode, nodes: Nodes, s
         with pytest.raises(NotFoundError, match="keeps no log of gone"):
             list(read)
     with pytest.raises(NotFoundError, match="keeps no items of gone"):
-        list(read_items(door, gone))
+        list(item_parts(door, gone))
 
 
 def test_a_job_that_its_restarted_node_has_forgotten_is_lost_and_not_called_cancelled(

@@ -163,6 +163,18 @@ def test_a_log_is_followed_through_redis_until_the_job_has_ended(stage: Stage) -
         assert "Spider closed (finished)" in command.wait().expect().out
 
 
+def test_items_are_followed_through_redis_from_before_the_first_to_the_end_of_the_job(stage: Stage) -> None:
+    until = stage.folder / "found"
+    stage.schedule("job-finds", until=until)
+    with stage.crawlctl("items", "job-finds", "-f", hidden=False) as command:
+        wait_until(lambda: stage.runs("job-finds"), deadline_s=SOON_S, what="the job to run")
+        assert command.is_running
+        until.touch()
+        told = command.wait().expect()
+    assert told.jsonl() == [{"text": "hello"}]
+    assert "error" not in told.err
+
+
 def test_a_node_that_was_dialled_anew_is_back_within_its_lease(stage: Stage) -> None:
     assert stage.outside() == HOME
     seen = set[NodeState]()

@@ -93,6 +93,23 @@ def test_a_process_that_is_killed_is_a_failed_job_with_its_signal(two_nodes: lis
     assert (job.state, job.exit_code, job.signal, job.attempt) == (JobState.FAILED, None, "SIGKILL", 1)
 
 
+def test_items_are_on_the_disk_within_a_second_and_outlive_a_kill(
+    two_nodes: list[PluginNode], store: Store, tmp_path: Path
+) -> None:
+    begun, node = tmp_path / "begun", two_nodes[0]
+    args = {"found": "3", "begun": str(begun), "until": str(tmp_path / "never")}
+    shared_of(store).queue.add([a_node_job("finds", "finds", args=args, on=(NodeName("node-1"),))])
+    file = node.folder / "items" / "shop" / "finds" / "finds.jl"
+    wait_until(begun.exists, deadline_s=SOON_S, what="the items to be found")
+    wait_until(lambda: numbers_in(file) == [0, 1, 2], deadline_s=1.0, what="the items to be on the disk")
+
+    psutil.Process(wait_until(lambda: process_of([node], "finds"), deadline_s=SOON_S, what="its process")).kill()
+
+    job = ended(store, "finds")
+    assert (job.state, job.signal) == (JobState.FAILED, "SIGKILL")
+    assert numbers_in(file) == [0, 1, 2]
+
+
 def test_a_cancelled_spider_is_gone_with_all_it_started_also_when_it_ignores_signals(
     two_nodes: list[PluginNode], store: Store, tmp_path: Path
 ) -> None:
@@ -246,3 +263,7 @@ def process_of(nodes: list[PluginNode], job_id: str) -> int | None:
 def pids_of(path: Path, count: int) -> list[int] | None:
     pids = [int(pid) for pid in path.read_text().split()] if path.exists() else []
     return pids if len(pids) == count else None
+
+
+def numbers_in(items: Path) -> list[int]:
+    return [json.loads(line)["number"] for line in items.read_text().splitlines()] if items.exists() else []

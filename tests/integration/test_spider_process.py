@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -436,6 +437,69 @@ def test_a_spider_that_only_computes_is_killed_with_its_children_when_its_node_i
         assert run.wait() == -signal.SIGKILL
         wait_until(lambda: not is_alive(child, start), deadline_s=60, what="its child to be gone")
         assert run.exit == Exit(signal="SIGKILL", node_was_lost=True)
+
+
+# --- feeds
+
+FINDS = """
+from pathlib import Path
+
+import scrapy
+
+
+class Finds(scrapy.Spider):
+    '''Finds an item a page, one page after the other; with `spins`, its sixth page keeps the process busy for ever.'''
+
+    name = "finds"
+
+    async def start(self):
+        yield scrapy.Request("data:,0")
+
+    def parse(self, response):
+        number = int(response.text)
+        if number == 5 and hasattr(self, "spins"):
+            Path("scraped").write_text(str(self.crawler.stats.get_value("item_scraped_count")))
+            while True:
+                pass
+        yield {"number": number, "text": "Zürich\\n" * 40, "tags": ["a", "b"]}
+        if number < 9:
+            yield scrapy.Request(f"data:,{number + 1}")
+"""
+FEEDS = {
+    **{f"out/{name}": {"format": name} for name in ("jsonlines", "json", "csv", "xml", "pickle", "marshal")},
+    "out/indented.json": {"format": "json", "indent": 2},
+    "out/part-%(batch_id)d.jl": {"format": "jsonlines", "batch_item_count": 3},
+    **{
+        f"out/{plugin}": {"format": "jsonlines", "postprocessing": [f"scrapy.extensions.postprocessing.{plugin}"]}
+        | {"gzip_mtime": 0, "gzip_filename": ""}
+        for plugin in ("GzipPlugin", "Bz2Plugin", "LZMAPlugin")
+    },
+}
+
+
+def test_feeds_of_every_format_are_as_with_scrapyds_own_runner(tmp_path: Path) -> None:
+    written = []
+    for runner in (RUNNER, "scrapyd.runner"):
+        home = tmp_path / runner
+        home.mkdir()
+        with SpiderRun(home, egg=runs_egg({"spiders/finds.py": FINDS})) as run:
+            assert run.start("finds", runner=runner, settings={"FEEDS": json.dumps(FEEDS)}).wait() == 0, run.output()
+            assert "Stored jsonlines feed (10 items) in: out/jsonlines" in run.output()
+            assert "'feedexport/success_count/FileFeedStorage': 14" in run.output()
+        written.append({path.name: path.read_bytes() for path in (home / "out").iterdir()})
+    assert written[0] == written[1]
+    assert sorted(name for name in written[0] if name.startswith("part")) == [f"part-{n}.jl" for n in range(1, 5)]
+
+
+def test_a_kill_loses_no_item_also_while_a_callback_keeps_the_process_busy(tmp_path: Path) -> None:
+    with SpiderRun(tmp_path, egg=runs_egg({"spiders/finds.py": FINDS})) as run:
+        run.start("finds", settings={"FEEDS": json.dumps({"out.jl": {"format": "jsonlines"}})}, spins="yes")
+        scraped = int(wait_until(lambda: run.wait_for_file("scraped"), deadline_s=60, what="the spider to be busy"))
+        run.signal(signal.SIGKILL)
+        run.wait()
+    found = [json.loads(line)["number"] for line in (tmp_path / "out.jl").read_text().splitlines()]
+    assert found == list(range(scraped))
+    assert scraped >= 4
 
 
 # --- eggs

@@ -19,6 +19,7 @@ LONG_FILES = (
     "chaos/test_chaos_jobs.py",
     "web/test_pages.py",
     "integration/test_alert_deliveries.py",
+    "stories/test_items_of_a_job.py",
     "stories/test_logs.py",
     "stories/test_crons.py",
     "stories/test_events.py",

@@ -43,6 +43,27 @@ class Quick(scrapy.Spider):
         yield {"environment": sorted(os.environ), "args": sys.argv}
 
 
+class Finds(scrapy.Spider):
+    '''Finds as many items as `found` says, makes the file `begun` if it is given, waits for the file `until` if it is,
+    and finds as many again.'''
+
+    name = "finds"
+
+    async def start(self):
+        yield scrapy.Request("data:,hello")
+
+    async def parse(self, response):
+        found = int(self.found)
+        for number in range(found):
+            yield {"number": number}
+        if hasattr(self, "begun"):
+            open(self.begun, "w").close()
+        while hasattr(self, "until") and not os.path.exists(self.until):
+            await asyncio.sleep(0.05)
+        for number in range(found, 2 * found):
+            yield {"number": number}
+
+
 class Deaf(scrapy.Spider):
     '''Ignores SIGINT and SIGTERM, and has a child that does so too; both write their process ids to `pids`.'''
 
@@ -92,7 +113,7 @@ TELNETCONSOLE_ENABLED = False
 
 
 def node_egg() -> bytes:
-    """Return the egg; its spiders are quick, deaf, dies and leaves."""
+    """Return the egg; its spiders are quick, finds, deaf, dies and leaves."""
     return egg_of({"__init__.py": "", "settings.py": _SETTINGS, "spiders.py": _SPIDERS}, package="shop")
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from toolkit.cluster.nodes import Nodes
-    from toolkit.cluster.reaching import NodeFiles
     from toolkit.model.errors import CrawlctlError, StoreUnreachableError
     from toolkit.model.jobs import Job, JobFilter
     from toolkit.model.names import NodeName
@@ -69,7 +68,7 @@ def add_to(app: typer.Typer) -> None:
 
 def add_items_to(items: typer.Typer) -> None:
     """Register the command for the items of one job, which `crawlctl items ID` means too."""
-    command(items, "crawlctl items 3f2a91c > items.jl", "crawlctl items job 3f2a91c > items.jl", name="job")(items_of)
+    command(items, "crawlctl items 3f2a91c > items.jl", "crawlctl items 3f2a91c -f | jq .price", name="job")(items_of)
 
 
 def list_(
@@ -187,13 +186,27 @@ def cancel(
     _end_by_failures(session, [each.error for each in done if each.error])
 
 
-def items_of(session: Session, job: JobArgument) -> None:
-    """Print the items of a job, one JSON object a line, as its node keeps them; `crawlctl items ID` does the same."""
-    from toolkit.cluster.files import read_items
+def items_of(
+    session: Session,
+    job: JobArgument,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+) -> None:
+    """Print the items of a job, one JSON object a line, as its node keeps them; `crawlctl items ID` does the same.
+
+    If the file has fewer items than the job counted, it says so on standard error.
+    """
+    from toolkit.cluster.files import ItemLines, item_parts
+    from toolkit.cluster.job_log import JobLogs
 
     nodes = session.nodes()
+    reader = JobLogs(nodes, lambda: session.store, say=session.printer.say)
     found = found_job(session, nodes, job)
-    session.printer.stream(read_items(_files_of(session, nodes, found), found))
+    if follow:
+        found = taken(session, found, what="items")
+    items = ItemLines()
+    session.printer.stream(items.of(reader.follow_items(found) if follow else item_parts(reader.files(found), found)))
+    for text in items.missing(found_job(session, nodes, found.id) if follow else found):
+        session.printer.say(text, style="yellow")
 
 
 def _end_by_note(session: Session, note: StoreUnreachableError | None) -> None:
@@ -248,14 +261,17 @@ def found_job(session: Session, nodes: Nodes, prefix: str) -> Job:
     return found.job
 
 
-def _files_of(session: Session, nodes: Nodes, job: Job) -> NodeFiles:
-    """Return the way to the files of the job's node, and say so once where it is not HTTP."""
-    from toolkit.cluster.reaching import reach
-    from toolkit.model.errors import NotFoundError
+def taken(session: Session, job: Job, *, what: str) -> Job:
+    """Wait until a job of the queue is no longer pending, also while the store is away; say what is waited for."""
+    from toolkit.cli.queued import waiting_for_store
+    from toolkit.cluster.queued import look_until
+    from toolkit.cluster.waiting import patiently
 
-    if job.node is None:
-        hint = f"crawlctl why {job.id} tells more"
-        raise NotFoundError(
-            f"{job.id} is {job.state.value} and no node has run it, so there is nothing of it", hint=hint
-        )
-    return reach(nodes, job.node, lambda: session.store, say=session.printer.say)
+    def look() -> Job:
+        return look_until(session.store.jobs, job, lambda job: job.state is not JobState.PENDING, within_s=1)
+
+    if job.is_queued and job.state is JobState.PENDING:
+        session.printer.say(f"{job.id} is pending; its {what} follow when a node has taken it (crawlctl why {job.id})")
+    while job.is_queued and job.state is JobState.PENDING:
+        job = patiently(look, on_away=waiting_for_store(session))
+    return job

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from math import inf
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from toolkit.cli import completion
-from toolkit.cli.cmd_jobs import OfCrawlOption, OfProjectOption, SpiderOption, found_job
+from toolkit.cli.cmd_jobs import OfCrawlOption, OfProjectOption, SpiderOption, found_job, taken
 from toolkit.cli.command import JOBS, OnOption, command
 from toolkit.cli.session import Session
 from toolkit.model.jobs import JobState
@@ -109,22 +108,14 @@ def _one(session: Session, reader: JobLogs, job: Job, *, follow: bool, lines: in
     """Pass one job's log on as it is, byte by byte."""
     from toolkit.cluster.files import read_log
 
-    if follow and job.is_queued and job.state is JobState.PENDING:
-        job = _taken(session, job)
+    if follow:
+        job = taken(session, job, what="log lines")
     parts = (
         reader.follow(job, last_lines=LAST_FOLLOWED if lines is None else lines)
         if follow
         else read_log(reader.files(job), job, last_lines=lines)
     )
     session.printer.stream(parts, field="line")
-
-
-def _taken(session: Session, job: Job) -> Job:
-    """Return a job of the queue once it waits no longer."""
-    from toolkit.cluster.queued import look_until
-
-    session.printer.say(f"{job.id} is pending; its log follows when a node has taken it (crawlctl why {job.id})")
-    return look_until(session.store.jobs, job, lambda job: job.state is not JobState.PENDING, within_s=inf)
 
 
 def _filter(level: Level | None, grep: str | None, regex: str | None, since: str | None) -> EntryFilter:

@@ -112,7 +112,8 @@ class Printer:
         if not self.is_for_people and not has_result:
             self._write(_json({"error": described}))
             return
-        self.err.print("error:", style="bold red", end=" ")
+        if described["kind"] != "interrupted":  # an operator's wish, and no error
+            self.err.print("error:", style="bold red", end=" ")
         self.err.print(visible(described["message"]), markup=False, highlight=False, soft_wrap=True)
         if described["hint"]:
             self.err.print("hint:", style="bold", end=" ")

@@ -1,4 +1,4 @@
-"""One job's log wherever it lies: on the node that runs it, on the next after a requeue, or where it was shipped."""
+"""One job's log and items wherever they lie: on the node that runs it, on the next after a requeue, or shipped."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
+from math import inf
 from typing import Self, TypeVar
 
 from toolkit.cluster import files
@@ -15,8 +17,16 @@ from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.reaching import NodeFiles, reach
 from toolkit.cluster.scrapyd import MAX_EXCERPT_BYTES, Excerpt
 from toolkit.cluster.shipped import ShippedFiles, shipped_files
+from toolkit.cluster.waiting import AWAY_PATIENCE_S
 from toolkit.config.log_places import LogAddress
-from toolkit.model.errors import CrawlctlError, NodeError, NotFoundError, StoreUnreachableError, UsageError
+from toolkit.model.errors import (
+    CrawlctlError,
+    NodeError,
+    NotFoundError,
+    StoreUnreachableError,
+    StoreUnreadableError,
+    UsageError,
+)
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, NodeName
 from toolkit.model.nodes import NodeRecord
@@ -34,6 +44,8 @@ PATIENCE_S = 6.0
 """How long a node may take that is asked through the store; a woken one answers at once."""
 
 FOLLOW_PAUSE_S = 0.5
+END_PATIENCE_S = 30.0
+"""How long the node of a job that has ended may be away before following its log or items fails."""
 
 T = TypeVar("T")
 
@@ -81,7 +93,7 @@ class LogPiece:
 
 
 class JobLogs:
-    """The logs of a cluster's jobs. Any thread may call; ways to nodes are remembered.
+    """The logs and items of a cluster's jobs. Any thread may call; ways to nodes are remembered.
 
     `place` is where logs lie that were shipped elsewhere than to Redis; `say` hears once of each node whose log comes
     by another way than HTTP; `patience_s` is how long a node may take that is asked through Redis. `offsets` is what
@@ -169,37 +181,57 @@ class JobLogs:
     def follow(self, job: Job, *, last_lines: int) -> Iterator[bytes]:
         """Yield the end of the log and then what is appended, until the job has ended, on whatever nodes it runs.
 
+        A node or a store that stops answering is waited for.
+
         Raises:
             NotFoundError: it has ended, and there is no log of it.
 
         """
+        read = partial(files.log_on, last_lines=last_lines)
+        return (excerpt.content for excerpt in self._follow(job, read))
+
+    def follow_items(self, job: Job) -> Iterator[Excerpt]:
+        """Yield the items file from its begin and what is appended, as `follow` does.
+
+        Raises:
+            NotFoundError: it has ended, and there is no such file.
+
+        """
+        return self._follow(job, lambda there, job, begin: files.item_parts(there, job, begin or 0))
+
+    def _follow(self, job: Job, read: Callable[[AnyFiles, Job, int | None], Iterator[Excerpt]]) -> Iterator[Excerpt]:
         there = self.files(job)
         position: int | None = None
+        answered, failing_since = False, None
         while True:
-            # The state is read before the log: what was written until the end is then surely in the last part.
-            fresh = self._fresh(job, there)
+            fresh, error = None, None
             try:
-                if position is None:
-                    begin, position = files.log_tail(there, job, last_lines)
-                    yield begin
-                for excerpt in files.log_parts(there, job, position):
+                # The state is read before the file: what was written until the end is then surely in the last part.
+                fresh = self._fresh(job, there)
+                for excerpt in read(there, fresh, position):
                     position = excerpt.begins_at + len(excerpt.content)
-                    yield excerpt.content
-            except (NodeError, NotFoundError) as error:
-                if (fresh.state.is_final and fresh.node in {None, there.name}) or not (
-                    job.is_queued or _is_none_yet(error)
-                ):
+                    yield excerpt
+                answered, failing_since = True, None
+            except (NodeError, NotFoundError, StoreUnreachableError) as caught:
+                error, now = caught, time.monotonic()
+                failing_since = failing_since or now
+                if now - failing_since >= patience_s(caught, fresh, there.name, has_answered=answered):
                     raise
-                if not _is_none_yet(error):
-                    self.tell(f"{error}; waiting for it, or for another node to take the job")
-            if fresh.node is not None and fresh.node != there.name:
+                self._tell_of_wait(caught, fresh)
+            if fresh is not None and fresh.node is not None and fresh.node != there.name:
                 self._say(f"{job.id} goes on at {fresh.node}")
-                job, there, position = fresh, self.files(fresh), 0
-            elif fresh.state.is_final:
+                job, there, position, failing_since = fresh, self.files(fresh), 0, None
+            elif fresh is not None and fresh.state.is_final and error is None:
                 return
             else:
-                job = fresh if fresh.node is not None else job
+                job = fresh if fresh is not None and fresh.node is not None else job
                 time.sleep(FOLLOW_PAUSE_S)
+
+    def _tell_of_wait(self, error: CrawlctlError, job: Job | None) -> None:
+        if isinstance(error, NodeError) and job is not None and job.is_queued and not job.state.is_final:
+            self.tell(f"{error}; waiting for it, or for another node to take the job")
+        elif job is None or not isinstance(error, NotFoundError):
+            self.tell(f"{error}; waiting for it")
 
     def tell(self, text: str) -> None:
         """Say a thing, once."""
@@ -328,13 +360,25 @@ class AnyFiles:
         return elsewhere(self._shipped)
 
     def _asked(self, ask: Callable[[NodeFiles], T]) -> T:
+        # Outside of the `try`: an error that is only repeated must not extend the time in which the node is left alone.
+        way = self._logs.way(self._name)
         try:
-            return ask(self._logs.way(self._name))
+            return ask(way)
         except NodeError as error:
             self._logs.failed(self._name, error)
             raise
 
 
-def _is_none_yet(error: CrawlctlError) -> bool:
-    """Tell whether it means that there is no log, rather than that nobody could be asked for it."""
-    return isinstance(error, NotFoundError)
+def patience_s(error: CrawlctlError, job: Job | None, node: NodeName, *, has_answered: bool) -> float:
+    """Return how long an error is tolerated while a job's file on a node is followed; pure.
+
+    `job` is the job as it was just read, `None` if that failed. While it runs, or goes on at another node, every error
+    is tolerated: its file may be there later. Otherwise only what has answered before is waited for.
+    """
+    if job is not None and not (job.state.is_final and job.node in {None, node}):
+        return inf
+    if not has_answered or isinstance(error, StoreUnreadableError):
+        return 0.0
+    if job is None:
+        return AWAY_PATIENCE_S
+    return 0.0 if isinstance(error, NotFoundError) else END_PATIENCE_S

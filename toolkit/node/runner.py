@@ -1,7 +1,8 @@
 """The process of one job, and of a listing, in place of Scrapyd's: `python -m toolkit.node.runner crawl SPIDER …`.
 
 For a job that a node gave out, it registers in the job's folder before anything of the project is loaded, listens for
-its node, adds the reporter, and records how it ended. Without such a folder it is Scrapyd's runner, and nothing more.
+its node, adds the reporter, has feeds write each item at once, and records how it ended. Without such a folder it is
+Scrapyd's runner, and nothing more.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import contextlib
 import os
 import sys
 from signal import SIGINT
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolkit.runs.folder import CLAIM, EXIT, RunFolder
 from toolkit.runs.process import kill_rest_of_own_group
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
 REPORTER = "toolkit.spider.extensions.Reporter"
+FEED_FILES, SCRAPYS_FEED_FILES = (
+    f"{module}.FileFeedStorage" for module in ("toolkit.spider.extensions", "scrapy.extensions.feedexport")
+)
 SECRETS = ("SCRAPYD_USERNAME", "SCRAPYD_PASSWORD", "CRAWLCTL_REDIS")
 
 
@@ -118,6 +122,7 @@ def _run_scrapy(*, with_reporter: bool) -> None:
             return
         settings = get_project_settings()
         add_reporter(settings)
+        write_items_at_once(settings)
         execute(settings=settings)
 
 
@@ -127,8 +132,18 @@ def add_reporter(settings: Settings) -> None:
     There it survives whatever a project, its add-ons, its spiders or a command line make of `EXTENSIONS`, and Scrapy
     does not list it among the settings that the project has changed. A project is rid of it by setting it to `None`.
     """
-    base = settings.getdict("EXTENSIONS_BASE")
-    settings.set("EXTENSIONS_BASE", {**base, REPORTER: 0}, priority=settings.getpriority("EXTENSIONS_BASE") or 0)
+    _set_base(settings, "EXTENSIONS_BASE", {**settings.getdict("EXTENSIONS_BASE"), REPORTER: 0})
+
+
+def write_items_at_once(settings: Settings) -> None:
+    """Replace Scrapy's own storage of feeds in local files; one that a project names in `FEED_STORAGES` stays."""
+    storages = settings.getdict("FEED_STORAGES_BASE")
+    ours = {scheme: FEED_FILES for scheme, each in storages.items() if each == SCRAPYS_FEED_FILES}
+    _set_base(settings, "FEED_STORAGES_BASE", {**storages, **ours})
+
+
+def _set_base(settings: Settings, name: str, value: dict[str, Any]) -> None:
+    settings.set(name, value, priority=settings.getpriority(name) or 0)
 
 
 if __name__ == "__main__":

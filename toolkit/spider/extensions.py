@@ -1,23 +1,27 @@
-"""The reporter: what a spider process tells its node, and how it follows what operators wish. The runner adds it.
+"""What the runner adds to Scrapy: the reporter, and feeds whose items are in their files at once.
 
-It speaks through the job's folder alone. Whatever goes wrong with that is logged once and never reaches the crawl.
+The reporter tells the node how the crawl is, and follows what operators wish. It speaks through the job's folder alone.
+Whatever goes wrong with that is logged once and never reaches the crawl.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import resource
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from io import BufferedWriter
 from os import sysconf
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
-from scrapy import signals
+from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
+from scrapy.extensions import feedexport
 
 from toolkit.model.jobs import JobState
 from toolkit.model.queue import Progress, Wish
@@ -26,6 +30,9 @@ from toolkit.runs.folder import CONTROL, REPORT, RunFolder
 from toolkit.runs.report import most_statuses, report_of
 from toolkit.spider.repeating import Repeating, repeating
 from toolkit.spider.throttle import throttle_of
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 LOOK_EVERY_S = 0.5
 LOOKS_A_REPORT = 3
@@ -142,6 +149,30 @@ class Reporter:
             finish_reason=self._finish_reason,
             statuses=statuses_in(known),
         )
+
+
+class FileFeedStorage(feedexport.FileFeedStorage):
+    """Scrapy's feeds into local files, with each item in its file once it is scraped: no SIGKILL loses one.
+
+    It has the name of Scrapy's own, by which stats count feeds. A format or a post-processing that keeps items back in
+    memory does so here too.
+    """
+
+    def open(self, spider: Spider) -> IO[bytes]:
+        """Open the file as Scrapy does."""
+        file = super().open(spider)
+        return Unbuffered(file.detach()) if isinstance(file, BufferedWriter) else file
+
+
+class Unbuffered(BufferedWriter):
+    """A file that gets what is written at once and whole; what it does not take is kept for the next write."""
+
+    def write(self, data: ReadableBuffer) -> int:
+        """Write, and leave it to the next write or to the end to fail, as without this class."""
+        written = super().write(data)
+        with contextlib.suppress(OSError):
+            self.flush()
+        return written
 
 
 def statuses_in(stats: Mapping[str, Any]) -> Mapping[str, int] | None:

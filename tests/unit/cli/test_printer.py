@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from toolkit.cli.errors import INTERRUPTED
 from toolkit.cli.printer import Output, Printer
 from toolkit.model.errors import UsageError
 from toolkit.views.view import View, plain_table
@@ -174,3 +175,8 @@ def test_without_a_terminal_there_is_nobody_to_ask(monkeypatch: pytest.MonkeyPat
     with pytest.raises(UsageError) as caught:
         Printer().confirm("Cancel 3 job(s)?")
     assert "--yes" in (caught.value.hint or "")
+
+
+def test_an_interruption_is_told_to_people_as_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    Printer().error(dict(INTERRUPTED))
+    assert capsys.readouterr().err == "interrupted\n"

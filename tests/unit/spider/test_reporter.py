@@ -15,10 +15,10 @@ from scrapy import Spider
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
-from toolkit.node.runner import REPORTER, add_reporter, exit_by
+from toolkit.node.runner import FEED_FILES, REPORTER, add_reporter, exit_by, write_items_at_once
 from toolkit.runs.folder import RUN_VARIABLE
 from toolkit.runs.report import Exit
-from toolkit.spider.extensions import RATE_OVER_S, Rate, Reporter, memory_mb, statuses_in
+from toolkit.spider.extensions import RATE_OVER_S, FileFeedStorage, Rate, Reporter, memory_mb, statuses_in
 
 
 def test_a_rate_needs_some_time_to_have_passed() -> None:
@@ -86,6 +86,32 @@ def test_the_reporter_is_added_to_what_scrapy_has_of_itself() -> None:
     assert set(settings["EXTENSIONS_BASE"]) == before | {REPORTER}
     assert settings.getpriority("EXTENSIONS_BASE") == 0
     assert dict(settings["EXTENSIONS"]) == {"a.project.Extension": 1}
+
+
+def test_scrapys_own_feed_files_are_replaced_and_nothing_else_of_the_feeds() -> None:
+    settings = Settings({"FEED_STORAGES": {"file": "a.project.Storage"}})
+    before = dict(Settings()["FEED_STORAGES_BASE"])
+    write_items_at_once(settings)
+    assert dict(settings["FEED_STORAGES_BASE"]) == {**before, "": FEED_FILES, "file": FEED_FILES}
+    assert settings.getpriority("FEED_STORAGES_BASE") == 0
+    assert settings.getwithbase("FEED_STORAGES")["file"] == "a.project.Storage"
+
+
+def test_a_feed_file_has_at_once_what_is_written_and_is_appended_to(tmp_path: Path) -> None:
+    path = tmp_path / "items.jl"
+    path.write_text("before\n")
+    file = FileFeedStorage(str(path)).open(Spider("any"))
+    file.write(b"now\n")
+    assert path.read_text() == "before\nnow\n"
+    file.close()
+
+
+def test_a_full_disk_fails_a_feed_no_sooner_than_without_us() -> None:
+    file = FileFeedStorage("/dev/full").open(Spider("any"))
+    for _ in range(3):
+        file.write(b"an item\n")
+    with pytest.raises(OSError, match="No space left"):
+        file.close()
 
 
 @pytest.mark.parametrize(
