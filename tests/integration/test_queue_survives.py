@@ -117,7 +117,7 @@ class PatientNode(threading.Thread):
 
     def __init__(self, name: str, url: str, folder: Path) -> None:
         super().__init__(daemon=True)
-        self.report = a_report(name, slots=1000)
+        self.report = a_report(name, slots=1000, lease_s=LEASE_S)
         self.url, self.folder = url, folder
         self.finished: list[str] = []
         self.troubles = 0
@@ -138,6 +138,8 @@ class PatientNode(threading.Thread):
             self.insist(lambda: desk.queue.reconcile(self.report, []))
             return
         if not isinstance(claim, Claimed):
+            if claim.must_beat:
+                self.insist(lambda: desk.register(self.report))
             time.sleep(0.01)
             return
         if self.insist(lambda: desk.finish(claim)) == JobState.FINISHED:
