@@ -50,6 +50,9 @@ class Host(Owner):
         process = self.processes.get(pid)
         return process.start if process is not None and not process.is_gone else None
 
+    def age_of(self, start: str) -> float | None:
+        return self.world.now - self.processes[int(start.partition(":")[2])].began_at
+
     def is_alive(self, pid: int, start: str) -> bool:
         return self.start_of(pid) == start
 
@@ -73,6 +76,7 @@ class Process(Owner):
         self.pid = host.pid()
         super().__init__(f"{host.name}/{self.pid}", host)
         self.start = f"boot:{self.pid}"
+        self.began_at = host.world.now
         self.program = program
         self._watchers: list[tuple[Owner, Callable[[], None]]] = []
         host.processes[self.pid] = self

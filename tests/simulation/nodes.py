@@ -90,6 +90,7 @@ class Node:
             look_for_eggs=lambda: None,
             duties=[duty for duty in turns(member) if duty.name in _DUTIES],
         )
+        machine.keep_time()
         launcher.startService()
         self.heartbeat.startService()
 

@@ -80,7 +80,8 @@ class PluginNode(ScrapydNode):
 
     def run_folder(self, job_id: str) -> RunFolder | None:
         """Return the folder of a job that this node has now."""
-        return next((RunFolder(path) for path in self.runs.glob(f"{job_id}~*")), None)
+        latest = max(self.runs.glob(f"{job_id}~*"), key=lambda path: path.stat().st_mtime, default=None)
+        return None if latest is None else RunFolder(latest)
 
     def process_of(self, job_id: str) -> Registered | None:
         """Return the process that runs a job, as it registered itself."""

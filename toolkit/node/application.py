@@ -72,6 +72,7 @@ def application(config: Config) -> Any:
     try:
         _check_components(config)
         member = membership(config)
+        member.machine.keep_time()
         shelf(config).trust.check_start()
         tls = None if member.settings.tls is None else NodeTls(*member.settings.tls)
         _ = member.home, member.redis_file

@@ -169,8 +169,10 @@ class Run:
     def _begin(self, pid: int, start: str) -> None:
         self.pid, self._start = pid, start
         if self.claim.timeout_s is not None:
-            left_s = self.claim.begun_at + self.claim.timeout_s - self.machine.time()
-            self._later("timeout", max(0.0, left_s), lambda: self.stop(Cause.TIMEOUT))
+            age_s = self.machine.processes.age_of(start)
+            if age_s is None:
+                age_s = self.machine.time() - self.claim.begun_at
+            self._later("timeout", max(0.0, self.claim.timeout_s - age_s), lambda: self.stop(Cause.TIMEOUT))
 
     def _advance(self) -> None:
         """Do the steps that are due, and come back when the next one is."""

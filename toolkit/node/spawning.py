@@ -38,14 +38,9 @@ def folder_for(runs: Path, claim: Claim) -> RunFolder:
 
     """
     check_job_id(claim.job_id)
-    number = claim.attempt
-    while True:
-        folder = RunFolder(runs / f"{claim.job_id}~{number}")
-        try:
-            folder.path.mkdir(mode=0o700)
-            break
-        except FileExistsError:
-            number += 1
+    # No folder's name comes again: a process that was begun for an earlier claim, and comes late, finds its own gone.
+    folder = RunFolder(runs / f"{claim.job_id}~{claim.token.partition(':')[0]}")
+    folder.path.mkdir(mode=0o700)
     try:
         folder.write(CLAIM, claim.written())
         folder.touch_alive()

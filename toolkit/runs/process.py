@@ -48,6 +48,17 @@ def is_alive(pid: int, start: str) -> bool:
     return seen is not None and seen.start == start and seen.is_alive
 
 
+def age_of(start: str) -> float | None:
+    """Return for how many seconds a process has run that started then, by a clock that nobody sets.
+
+    `None` where the system does not tell (macOS), or for a process of an earlier boot.
+    """
+    boot, _, ticks = start.partition(":")
+    if not ticks.isdecimal() or boot != _boot() or not hasattr(time, "CLOCK_BOOTTIME"):
+        return None
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(ticks) / os.sysconf("SC_CLK_TCK"))
+
+
 def watch(pid: int, start: str) -> int | None:
     """Return a descriptor that becomes readable when that process ends, also when it is no child of ours.
 

@@ -205,3 +205,13 @@ def started(pid: int) -> str:
     start = start_of(pid)
     assert start is not None
     return start
+
+
+def test_the_age_of_a_process_goes_by_no_clock_that_can_be_set() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        start, age_s = started(child.pid), process.age_of(started(child.pid))
+        assert (age_s is None) == (not process._has_proc()), start
+        assert age_s is None or 0 <= age_s < 60
+        child.communicate(b"\n")
+    assert process.age_of("Tue Nov 17 10:00:00 2026") is None
+    assert process.age_of("another-boot:100") is None
