@@ -6,6 +6,7 @@
 -- RETURNS: {"clash", address} | {"ok", now_ms, drain, releases, live nodes, stale ids, ids and wishes, unheard ids,
 --          number of questions that wait}
 -- INCLUDES: queue_rules
+-- FLAGS: allow-oom
 local nodes, sessions, draining, releases, clashes = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
 local node, session, home, lease_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
