@@ -53,7 +53,7 @@ def test_a_full_redis_refuses_what_is_new(crawl: CrawlDesk, redis_server: RedisS
         crawl.crawls.seed(BOOKS, [b"https://books.example/"])
 
 
-@pytest.mark.parametrize("kind", [ItemsKind.LIST])
+@pytest.mark.parametrize("kind", [ItemsKind.STREAM, ItemsKind.LIST])
 @pytest.mark.parametrize("sink", ["items.jsonl", "sqlite:///{folder}/items.db"])
 def test_items_can_be_drained(
     crawl: CrawlDesk, redis_server: RedisServer, tmp_path: Path, kind: ItemsKind, sink: str
