@@ -17,6 +17,7 @@ from support.cli import NodeEntry, RunningCrawlctl
 from support.crawl_desk import CrawlDesk, a_plan, a_push, acknowledge, crawl_desk
 from support.desk import Desk
 from support.mongo_stand_in import MongoStandIn, stand_in_path
+from support.plugin_node import full
 from support.ports import free_port
 from support.postgres_server import ENCODED_PASSWORD, PASSWORD, PostgresServer, programs_folder
 from support.redis_server import RedisServer
@@ -78,7 +79,8 @@ def test_items_are_listed_counted_and_drained_to_a_file(crawls: CrawlDesk, desk:
     assert listed[0]["key"].endswith("-0")
     assert '{"number": 0}' in desk.run("items", "list", "books").out
     told = desk.json("items", "drain", "books", "--to", "books.jsonl")
-    assert told == {"crawl": "books", "sink": "books.jsonl", "new": 25, "known": 0, "altered": 0}
+    counts = {"new": 25, "known": 0, "altered": 0}
+    assert told == {"crawl": "books", "sink": "books.jsonl", **counts, "has_repeated": False, "behind": []}
     assert numbers_in(desk.folder / "books.jsonl") == list(range(25))
     assert desk.json("items", "count", "books")["items"] == 0
     assert desk.json("items", "drain", "books", "--to", "books.jsonl")["new"] == 0
@@ -92,6 +94,44 @@ def test_kept_items_go_to_as_many_sinks_as_one_likes(crawls: CrawlDesk, desk: De
     assert desk.json("items", "drain", "books", "--to", "sqlite:///b.db", "--keep", "--again")["known"] == 12
     assert desk.json("items", "count", "books")["items"] == 12
     assert rows_in(desk.folder / "b.db") == list(range(12))
+
+
+def test_items_stay_for_a_sink_that_keeps_until_it_has_them_or_is_forgotten(crawls: CrawlDesk, desk: Desk) -> None:
+    find_items(crawls, 10)
+    assert desk.json("items", "drain", "books", "--to", "sqlite:///reader.db", "--keep")["new"] == 10
+    find_items(crawls, 10, first=10)
+    drained = desk.run("items", "drain", "books", "--to", "mover.jsonl", "--output", "json")
+    (behind,) = drained.json()["behind"]
+    assert behind["sink"].endswith("reader.db#items")
+    assert "has not read all of them; they stay for it until 20" in drained.err
+    assert f"crawlctl items forget books '{behind['sink']}'" in drained.err
+    assert desk.json("items", "count", "books")["items"] == 10
+    assert "no drain of the crawl books to a sink reader is known" in desk.error(
+        "items", "forget", "books", "reader", exit_code=7
+    )
+    desk.json("items", "forget", "books", behind["sink"])
+    passed = desk.run("items", "drain", "books", "--to", "mover.jsonl", "--output", "json")
+    assert passed.json()["behind"] == [{"sink": behind["sink"], "held_until": None}]
+    assert "had not read all that was dropped now" in passed.err
+    assert desk.json("items", "count", "books")["items"] == 0
+
+
+def test_a_redis_that_is_full_of_items_is_drained_while_the_drain_follows_and_is_started_again(
+    crawls: CrawlDesk, desk: Desk, story_redis: RedisServer
+) -> None:
+    find_items(crawls, 300)
+    with full(story_redis):
+        assert desk.json("items", "drain", "books", "--to", "items.jsonl", "--batch", "50")["new"] == 300
+        assert desk.json("items", "count", "books")["items"] == 0
+        command = ("items", "drain", "books", "--to", "sqlite:///items.db", "--follow", "--output", "json")
+        with desk.begin(*command) as following:
+            wait_until(
+                lambda: crawls.redis.hlen("books:requests:drains") == 2, deadline_s=SOON_S, what="the drain to begin"
+            )
+            following.interrupt()
+            assert desk.read(following.wait(), 130).json()["new"] == 0
+        assert desk.json("crawls", "clear", "books", "--items", "--yes")["action"] == "cleared"
+    assert numbers_in(desk.folder / "items.jsonl") == list(range(300))
 
 
 def test_items_go_through_a_pipe_and_nothing_else_does(crawls: CrawlDesk, desk: Desk) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import cast
 
 from toolkit.model.names import CrawlId
+from toolkit.model.transfers import Noted
 from toolkit.store.interfaces_crawls import Crawls
-from toolkit.transfer.sources import StreamSource
+from toolkit.transfer.sources import FIRST, StreamSource
 
 SHOP = CrawlId("shop")
 
@@ -29,19 +30,33 @@ class ItemStream:
     def source(self, *, keeps: bool = False, again: bool = False) -> StreamSource:
         return StreamSource(cast("Crawls", self), SHOP, "shop:items", redis="redis://desk", keeps=keeps, again=again)
 
-    def drained(self, crawl: CrawlId, sink: str) -> str:  # noqa: ARG002 - the protocol's
-        self._count()
-        return self.positions.get(sink, "")
-
     def items(self, crawl: CrawlId, *, after: str, limit: int) -> Sequence[tuple[str, str, bytes]]:  # noqa: ARG002
         self._count()
         return [each for each in self.items_there if each[0] > after][:limit]
 
-    def drop_items(self, crawl: CrawlId, sink: str, *, through: str, keep: bool = False) -> None:  # noqa: ARG002
+    def drained(self, crawl: CrawlId, sink: str) -> str:  # noqa: ARG002 - the protocol's
+        return self.positions.get(sink, "")
+
+    def drop_items(
+        self,
+        crawl: CrawlId,  # noqa: ARG002 - the protocol's
+        sink: str,
+        *,
+        through: str,
+        key: str,
+        after: str,
+        keep: bool,
+        hold_s: float,  # noqa: ARG002
+    ) -> Noted:
         self._count()
-        self.positions[sink] = through
+        noted = self.positions.get(sink, FIRST)
+        is_there = any(each[:2] == (through, key) for each in self.items_there)
+        if through == FIRST or (is_there and after in {"", noted}):
+            noted = through
+        self.positions[sink] = noted
         if not keep:
-            self.items_there = [each for each in self.items_there if each[0] > through]
+            self.items_there = [each for each in self.items_there if each[0] > noted]
+        return Noted(noted)
 
     def _count(self) -> None:
         if self.failure is not None:

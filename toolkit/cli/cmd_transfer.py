@@ -15,7 +15,7 @@ from toolkit.cli.command import CRAWLS, CrawlArgument, ProjectOption, YesOption,
 from toolkit.cli.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from toolkit.model.crawls import CrawlKeys, CrawlPlan
     from toolkit.model.names import CrawlId
@@ -50,6 +50,7 @@ def add_to(app: typer.Typer, crawls: typer.Typer) -> None:
     )(drain)
     command(items, "crawlctl items list products --limit 3", name="list")(list_)
     command(items, "crawlctl items count products")(count)
+    command(items, "crawlctl items forget products postgresql://db/shop#items", audit="items forget")(forget)
     command(crawls, "crawlctl crawls export products products.jsonl.gz")(export)
     command(
         crawls,
@@ -84,7 +85,12 @@ def drain(
     ] = None,
     table: Annotated[str, typer.Option(metavar="NAME", help="The table or collection; made if missing.")] = "items",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as items come, until interrupted.")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the items in the crawl, for other sinks.")] = False,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep", help="Leave the items in the crawl, for other sinks; hold new ones for this one 3 days."
+        ),
+    ] = False,
     again: Annotated[
         bool, typer.Option("--again", help="Begin with the first item that is still there, not after the last drained.")
     ] = False,
@@ -133,6 +139,21 @@ def count(session: Session, crawl: CrawlArgument) -> None:
     crawl_id = check_crawl(crawl)
     with closing(_foreign(session)) as foreign:
         session.printer.show(item_count_view(crawl_id, count_items(session.shared.crawls, foreign, crawl_id)))
+
+
+def forget(
+    session: Session,
+    crawl: CrawlArgument,
+    sink: Annotated[str, typer.Argument(metavar="SINK", help="The sink, by the name that items drain gives it.")],
+) -> None:
+    """Hold no more items for a sink that is not used any more; the next drain to another drops them."""
+    from toolkit.model.names import check_crawl
+    from toolkit.views.crawls import counted_view
+
+    crawl_id = check_crawl(crawl)
+    session.audit(crawl_id, detail=sink)
+    session.shared.crawls.forget_sink(crawl_id, sink)
+    session.printer.show(counted_view(crawl_id, "sink forgotten"))
 
 
 def export(
@@ -263,12 +284,14 @@ def _run(session: Session, source: Source, sink: Sink, steps: Iterator[Drained])
     """Show how far a drain has come while it runs, and what it did when it has ended, also by Ctrl-C."""
     from toolkit.model.errors import CrawlctlError
     from toolkit.model.transfers import Drained
+    from toolkit.views.transfer import other_sinks
 
-    done = Drained()
+    done, told = Drained(), set[str]()
     try:
         with session.printer.busy(lambda: f"{done.new + done.known:,} items drained"):
             for step in steps:
                 done = step
+                _tell_once(session, told, other_sinks(source.crawl, done))
     except CrawlctlError:
         if done.new:
             session.printer.say(f"{done.new:,} items were drained before this")
@@ -277,6 +300,14 @@ def _run(session: Session, source: Source, sink: Sink, steps: Iterator[Drained])
         _tell_drained(session, source, sink, done)
         raise
     _tell_drained(session, source, sink, done)
+
+
+def _tell_once(session: Session, told: set[str], lines: Mapping[str, str]) -> None:
+    """Say what was not said before: a drain that runs for days finds the same again with every batch."""
+    for about, line in lines.items():
+        if about not in told:
+            session.printer.say(line, style="yellow")
+    told.update(lines)
 
 
 def _tell_drained(session: Session, source: Source, sink: Sink, done: Drained) -> None:

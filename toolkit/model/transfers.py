@@ -20,6 +20,30 @@ class Item:
         ms = self.id.partition("-")[0]
         return datetime.fromtimestamp(int(ms) / 1000, UTC) if ms.isdecimal() else datetime.now(UTC)
 
+    @property
+    def mark(self) -> str:
+        """Id and key, by which a sink remembers its last item: an id may be given out again, a key is not."""
+        return f"{self.id} {self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """A sink that has not read all the items that another one has."""
+
+    sink: str
+    held_until: datetime | None
+    """They stay for it until then; `None`: they do not any more, and what it had not read was dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What Redis remembers of a sink after a step: the last item that it has (`0-0`: none), and who has less."""
+
+    last: str
+    repeats: bool = False
+    """The sink has more, of which Redis has lost track: items come again, or new ones with smaller ids."""
+    behind: tuple[Behind, ...] = ()
+
 
 @dataclass(frozen=True, slots=True)
 class Drained:
@@ -30,6 +54,10 @@ class Drained:
     """The sink had them already."""
     altered: int = 0
     """Of the new ones: hold something that the sink cannot, and were changed there."""
+    behind: tuple[Behind, ...] = ()
+    """The other sinks of the crawl that have less than this one."""
+    has_repeated: bool = False
+    """Redis did not know all that the sink has, as after it went back to an older state: items may have come again."""
 
 
 @dataclass(frozen=True, slots=True)

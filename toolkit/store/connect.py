@@ -207,10 +207,12 @@ class RedisDoor:
             return call()
 
     def _source(self, script: str) -> str:
-        """Return a script with what it includes."""
+        """Return a script with what it includes, below the line that tells Redis its flags."""
         text = resources.files("toolkit.store").joinpath("lua", f"{script}.lua").read_text(encoding="utf-8")
         included = re.search(r"^-- INCLUDES: (\w+)$", text, re.MULTILINE)
-        return text if included is None else f"{self._source(included[1])}\n{text}"
+        source = text if included is None else f"{self._source(included[1])}\n{text}"
+        flags = re.search(r"^-- FLAGS: (\S+)$", text, re.MULTILINE)
+        return source if flags is None else f"#!lua flags={flags[1]}\n{source}"
 
     @contextmanager
     def _translated(self, *, is_write: bool = False) -> Iterator[None]:

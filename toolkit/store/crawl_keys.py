@@ -24,7 +24,7 @@
 | `<requests>:domain:<domain>` | sorted set | the entries that wait for their domain's turn |
 | `<requests>:budgets` | hash | domain → tokens and since when; `#` and domain → how many are in flight |
 | `<requests>:rate` | hash | `p` or `i` and tens of seconds → pages or items |
-| `<requests>:drains` | hash | sink → the last item of the stream that it has |
+| `<requests>:drains` | hash | sink → the last item of the stream that it has, until when items are held for it (ms) |
 | `crawlctl:crawls` | hash | crawl → what its workers brought (JSON) |
 | `crawlctl:runs` | sorted set | crawl and run → when that run was over, in milliseconds; kept for a week; |
 | | | and crawl, last worker, pages and items (JSON) → when the crawl was over |

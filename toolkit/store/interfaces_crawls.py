@@ -25,6 +25,12 @@ from toolkit.model.crawls import (
     Taken,
 )
 from toolkit.model.names import CrawlId, WorkerName
+from toolkit.model.transfers import Noted
+
+HOLD_S = 600.0
+"""For so long after its last step a drain holds what its sink has not read."""
+KEPT_HOLD_S = 3 * 86_400.0
+"""The same of a drain that keeps the items: long enough for one that runs once a day, over a weekend."""
 
 
 class Frontier(Protocol):
@@ -202,10 +208,42 @@ class Crawls(Protocol):
         """
 
     def drained(self, crawl: CrawlId, sink: str) -> str:
-        """Return the id of the last item of the stream that a drain to this sink has finished with; empty before."""
+        """Return the id of the last item of the stream that a drain to this sink has finished with.
+
+        Empty where no drain to it was ever begun, `0-0` where it has none.
+        """
 
     def items(self, crawl: CrawlId, *, after: str, limit: int) -> Sequence[tuple[str, str, bytes]]:
         """Return items of the stream after one: its id, its key (`<entry>-<number>`), and the item (JSON)."""
 
-    def drop_items(self, crawl: CrawlId, sink: str, *, through: str, keep: bool = False) -> None:
-        """Remember that a drain has finished with the stream's items through this one, and drop them unless `keep`."""
+    def drop_items(
+        self,
+        crawl: CrawlId,
+        sink: str,
+        *,
+        through: str,
+        key: str = "",
+        after: str = "",
+        keep: bool = False,
+        hold_s: float = HOLD_S,
+    ) -> Noted:
+        """Note that a sink has the stream's items through this one; unless `keep`, drop what no sink waits for.
+
+        For `hold_s` seconds from now on, no drain to another sink drops what this one has not read; nothing is dropped
+        either that others have not read for which items are held.
+
+        `through` is noted only if it is there, with this `key` if one is given, and if what was noted before is
+        `after`, if that is given; else Redis went back to an older state, or somebody else drains to the same sink, and
+        what was noted before stays. The drain then goes on after the `last` that is returned: nothing is passed over,
+        and some items may come again. An empty `through` leaves what is noted; `0-0` begins with the first item.
+
+        Works also while the memory of Redis is full. Safe to repeat.
+        """
+
+    def forget_sink(self, crawl: CrawlId, sink: str) -> None:
+        """Hold no items for a sink any more, until a drain writes to it again.
+
+        Raises:
+            NotFoundError: no drain to such a sink was ever begun.
+
+        """

@@ -22,11 +22,14 @@ from toolkit.model.crawls import (
 )
 from toolkit.model.errors import CrawlctlError, NotFoundError, RefusedError
 from toolkit.model.names import CrawlId, WorkerName
+from toolkit.model.transfers import Behind, Noted
 from toolkit.store.connect import Argument, RedisDoor
 from toolkit.store.crawl_keys import HOMES, REGISTRY, FrontierKeys, default_keys
+from toolkit.store.interfaces_crawls import HOLD_S
+from toolkit.store.ordering import ttl_ms
 from toolkit.store.redis_crawl_ends import read_ends
 from toolkit.store.redis_crawl_seen import RedisSeen
-from toolkit.store.redis_crawl_views import RedisCrawlViews
+from toolkit.store.redis_crawl_views import RedisCrawlViews, moment
 from toolkit.store.redis_frontier import plan_arguments
 from toolkit.store.redis_sweep import sweep
 from toolkit.store.wire_crawls import (
@@ -246,7 +249,7 @@ class RedisCrawls:
 
     def drained(self, crawl: CrawlId, sink: str) -> str:
         """See `Crawls.drained`."""
-        return str(self._door.ask("HGET", self._keys(crawl).drains, sink) or "")
+        return str(self._door.ask("HGET", self._keys(crawl).drains, sink) or "").partition(" ")[0]
 
     def items(self, crawl: CrawlId, *, after: str, limit: int) -> Sequence[tuple[str, str, bytes]]:
         """See `Crawls.items`."""
@@ -256,14 +259,33 @@ class RedisCrawls:
         )
         return [_item(entry, fields) for entry, fields in found]
 
-    def drop_items(self, crawl: CrawlId, sink: str, *, through: str, keep: bool = False) -> None:
+    def drop_items(
+        self,
+        crawl: CrawlId,
+        sink: str,
+        *,
+        through: str,
+        key: str = "",
+        after: str = "",
+        keep: bool = False,
+        hold_s: float = HOLD_S,
+    ) -> Noted:
         """See `Crawls.drop_items`."""
         keys = self._keys(crawl)
-        commands: list[Sequence[Argument]] = [("HSET", keys.drains, sink, through)]
-        if not keep:
-            milliseconds, _, number = through.partition("-")
-            commands.append(("XTRIM", keys.items, "MINID", f"{milliseconds}-{int(number) + 1}"))
-        self._door.ask_together(*commands)
+        arguments = [sink, after, through, key, "1" if keep else "0", ttl_ms(hold_s)]
+        last, repeats, *others = self._door.run("drop_items", keys=[keys.items, keys.drains], args=arguments)
+        behind = zip(others[::2], map(int, others[1::2]), strict=True)
+        sinks = tuple(Behind(other, moment(until_ms) if until_ms else None) for other, until_ms in behind)
+        return Noted(last, repeats == "1", sinks)
+
+    def forget_sink(self, crawl: CrawlId, sink: str) -> None:
+        """See `Crawls.forget_sink`."""
+        if not self.drained(crawl, sink):
+            raise NotFoundError(
+                f"no drain of the crawl {crawl} to a sink {sink} is known",
+                hint="crawlctl items drain names the sinks that items stay for",
+            )
+        self.drop_items(crawl, sink, through="", keep=True, hold_s=0)
 
     def _bring(self, plan: CrawlPlan, entries: Iterable[list[Argument]]) -> int:
         brought = int(self._run(plan, "crawl_bring", plan_arguments(plan)))

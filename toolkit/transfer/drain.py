@@ -27,14 +27,14 @@ def drain(source: Source, sink: Sink, *, batch: int = DEFAULT_BATCH) -> Iterator
         CrawlctlError: Redis or the sink failed; whatever was yielded is in the sink, and starting again goes on there.
 
     """
-    done = Drained()
-    source.begin(sink.identity, sink.begin(source.name))
+    done = _begun(source, sink, Drained())
     yield done
     while items := source.following(batch):
         done = _written(source, sink, items, done)
         # Before the crawl lets go of it: whoever sees that it has, and ends us by Ctrl-C, is told of this batch too.
         yield done
-        source.finish(items)
+        done = _finished(source, items, done)
+        yield done
 
 
 def follow(
@@ -51,14 +51,13 @@ def follow(
         CrawlctlError: it could not begin, or the sink refused an item.
 
     """
-    done = Drained()
-    source.begin(sink.identity, sink.begin(source.name))
+    done = _begun(source, sink, Drained())
     yield done
     failures = 0
     while True:
         try:
             if failures:
-                source.begin(sink.identity, sink.begin(source.name))
+                done = _begun(source, sink, done)
             items = source.following(batch)
             if failures:
                 say("it answers again")
@@ -66,7 +65,8 @@ def follow(
             if items:
                 done = _written(source, sink, items, done)
                 yield done
-                source.finish(items)
+                done = _finished(source, items, done)
+                yield done
         except StoreUnreadableError:
             raise
         except (StoreUnreachableError, DatabaseUnreachableError) as error:
@@ -77,6 +77,16 @@ def follow(
             continue
         if not items:
             sleep(LOOK_EVERY_S)
+
+
+def _begun(source: Source, sink: Sink, done: Drained) -> Drained:
+    source.begin(sink.identity, sink.begin(source.name))
+    return replace(done, behind=source.behind, has_repeated=source.has_repeated)
+
+
+def _finished(source: Source, items: Sequence[Item], done: Drained) -> Drained:
+    source.finish(items)
+    return replace(done, behind=source.behind, has_repeated=source.has_repeated)
 
 
 def _written(source: Source, sink: Sink, items: Sequence[Item], done: Drained) -> Drained:

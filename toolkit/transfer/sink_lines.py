@@ -47,7 +47,7 @@ class LinesFile:
         return self._path.with_name(self._path.name + POSITION_SUFFIX)
 
     def begin(self, source: str) -> str:
-        """Open the file, cut off what was not finished, and return the last item of the source that is in it.
+        """Open the file, cut off what was not finished, and return the mark of the source's last item that is in it.
 
         Where the file is gone but its position is not, a new one begins after the items that the old one has.
 
@@ -91,7 +91,7 @@ class LinesFile:
                     os.ftruncate(self._file, self._size)
                 raise
             # From here on nothing is cut: the position may be on disk although noting it failed.
-            self._note(self._size + len(content), self._last | {source: items[-1].id})
+            self._note(self._size + len(content), self._last | {source: items[-1].mark})
         return Written(new=len(items), altered=sum(altered for _, altered in lines))
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ class Sink(Protocol):
         """The sink as an operator may see it."""
 
     def begin(self, source: str) -> str:
-        """Make ready for items of a source, and return the id of the last that is here for certain, if it knows.
+        """Make ready for items of a source, and return the mark of the last that is here for certain, if it knows.
 
         `source` names crawl and Redis. What a drain before had written of a batch but not finished is cut off.
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from toolkit.model.crawls import ItemsKind
 from toolkit.model.errors import NotFoundError, UsageError
 from toolkit.model.names import CrawlId
-from toolkit.model.transfers import Item
+from toolkit.model.transfers import Behind, Item
 from toolkit.store.crawl_keys import default_keys
-from toolkit.store.interfaces_crawls import Crawls
+from toolkit.store.interfaces_crawls import HOLD_S, KEPT_HOLD_S, Crawls
 from toolkit.store.interfaces_foreign import Foreign, ListedItems
+
+FIRST = "0-0"
+"""The place before all items of a stream."""
+NOTE_EVERY_S = 60.0
+"""So often a drain that waits for items says that its sink is still there."""
 
 
 class Source(Protocol):
@@ -29,8 +35,16 @@ class Source(Protocol):
     def key(self) -> str:
         """The items' key in Redis."""
 
+    @property
+    def has_repeated(self) -> bool:
+        """Redis did not know all that the sink has, and some items come again."""
+
+    @property
+    def behind(self) -> tuple[Behind, ...]:
+        """The other sinks that had less at the last step, and all for which items were not held any more."""
+
     def begin(self, sink: str, known: str) -> None:
-        """Go on after what the sink of this identity has: `known` by its own word, and what Redis remembers."""
+        """Go on after what the sink of this identity has: `known` is the mark of its last item, if it knows one."""
 
     def following(self, limit: int) -> Sequence[Item]:
         """Return the next items; none where there are no more now."""
@@ -40,38 +54,72 @@ class Source(Protocol):
 
 
 class StreamSource:
-    """The items of a stream; they are dropped when the sink has them, unless it `keeps` them."""
+    """The items of a stream; they are dropped when every sink that waits for them has them, unless one `keeps` them."""
 
     def __init__(
-        self, crawls: Crawls, crawl: CrawlId, key: str, *, redis: str, keeps: bool = False, again: bool = False
+        self,
+        crawls: Crawls,
+        crawl: CrawlId,
+        key: str,
+        *,
+        redis: str,
+        keeps: bool = False,
+        again: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = f"{redis} {crawl}"
         self.crawl = crawl
         self.key = key
+        self.has_repeated = False
+        self.behind: tuple[Behind, ...] = ()
         self._crawls = crawls
         self._keeps = keeps
         self._again = again
+        self._clock = clock
         self._sink = ""
-        self._after = ""
+        self._after = self._key = ""
+        self._noted_at = 0.0
 
     def begin(self, sink: str, known: str) -> None:
-        """Go on after the last item that the sink has; with `again`, at the first that is still there."""
+        """Go on after the last item that the sink has; with `again`, at the first that is still there.
+
+        A sink that knows its last item by itself is not given items again, except for those that came after what Redis
+        remembers where Redis has lost that last item.
+        """
         self._sink = sink
-        remembered = "" if self._again else self._crawls.drained(self.crawl, sink)
-        self._after = max(known, remembered, key=_place)
-        if self._after != remembered and not self._again:
-            # The drain before was ended between writing and saying so.
-            self._crawls.drop_items(self.crawl, sink, through=self._after, keep=self._keeps)
+        last, _, key = known.partition(" ")
+        begins_anew, self._again = self._again and not last, False
+        # A drain that was ended between writing and saying so has left the sink with more than Redis remembers.
+        self._note(through=FIRST if begins_anew else last, key=key)
 
     def following(self, limit: int) -> Sequence[Item]:
         """Return the items after the last that was finished."""
         found = self._crawls.items(self.crawl, after=self._after, limit=limit)
+        while self._crawls.drained(self.crawl, self._sink) != self._after:
+            # Redis went back to an older state unseen: before what was read now may lie what was not.
+            self._note_again()
+            found = self._crawls.items(self.crawl, after=self._after, limit=limit)
+        if not found and self._clock() - self._noted_at >= NOTE_EVERY_S:
+            # Items stay held for a sink that has read all while nothing comes.
+            self._note_again()
         return [Item(place, key, body) for place, key, body in found]
 
     def finish(self, items: Sequence[Item]) -> None:
-        """Remember the last one, and drop all through it."""
-        self._crawls.drop_items(self.crawl, self._sink, through=items[-1].id, keep=self._keeps)
-        self._after = items[-1].id
+        """Remember the last one, and drop all through it that no other sink waits for."""
+        self._note(through=items[-1].id, key=items[-1].key, after=self._after)
+
+    def _note_again(self) -> None:
+        self._note(through=self._after if self._key else "", key=self._key)
+
+    def _note(self, *, through: str, key: str, after: str = "") -> None:
+        hold_s = KEPT_HOLD_S if self._keeps else HOLD_S
+        noted = self._crawls.drop_items(
+            self.crawl, self._sink, through=through, key=key, after=after, keep=self._keeps, hold_s=hold_s
+        )
+        self.has_repeated = self.has_repeated or noted.repeats
+        self.behind = (*(each for each in self.behind if each.held_until is None), *noted.behind)
+        self._after, self._key = noted.last, key if noted.last == through else ""
+        self._noted_at = self._clock()
 
 
 def open_source(
@@ -121,6 +169,9 @@ class ListSource:
     pops from the list meanwhile finds what has come since.
     """
 
+    has_repeated = False
+    behind = ()
+
     def __init__(self, foreign: Foreign, key: str, crawl: CrawlId) -> None:
         self.name = f"{foreign.place} {crawl}"
         self.crawl = crawl
@@ -129,7 +180,7 @@ class ListSource:
 
     def begin(self, sink: str, known: str) -> None:  # noqa: ARG002 - a list is drained by whoever comes
         """Drop what the sink has, of which Redis was not told."""
-        self._list(known, limit=0)
+        self._list(known.partition(" ")[0], limit=0)
 
     def following(self, limit: int) -> Sequence[Item]:
         """Return the first items that are there."""
@@ -147,9 +198,3 @@ class ListSource:
         return self._foreign.list_items(
             self.key, token=token if is_place else "", finished=int(number) if is_place else -1, limit=limit
         )
-
-
-def _place(stream_id: str) -> tuple[int, int]:
-    """Return a stream's id as what orders it; an empty one stands before all."""
-    ms, _, number = stream_id.partition("-")
-    return (int(ms), int(number or 0)) if ms.isdecimal() else (-1, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,15 @@ _ITEM_CHARS = 200
 
 def drained_view(crawl: CrawlId, sink: str, done: Drained) -> View:
     """Show how many items went where; `known` were there already, `altered` hold what the sink cannot."""
-    data = {"crawl": crawl, "sink": sink, "new": done.new, "known": done.known, "altered": done.altered}
+    data = {
+        "crawl": crawl,
+        "sink": sink,
+        "new": done.new,
+        "known": done.known,
+        "altered": done.altered,
+        "has_repeated": done.has_repeated,
+        "behind": [{"sink": each.sink, "held_until": time_text(each.held_until)} for each in done.behind],
+    }
     row = (crawl, f"{done.new:,}", done.known or None, done.altered or None, sink)
     return View(
         data,
@@ -31,6 +40,27 @@ def drained_view(crawl: CrawlId, sink: str, done: Drained) -> View:
             optional={"KNOWN", "ALTERED"},
         ),
     )
+
+
+def other_sinks(crawl: CrawlId, done: Drained) -> dict[str, str]:
+    """Return what to say of other sinks and of items that came again, each line under what it is about. Pure."""
+    lines = {}
+    if done.has_repeated:
+        lines["repeated"] = (
+            "Redis did not know all items of this sink: it went back to an older state, or another drain writes to the "
+            "same sink. Some items may have come again: a database knows them by their key, a file has them twice"
+        )
+    for each in done.behind:
+        if each.held_until is None:
+            lines[f"dropped {each.sink}"] = (
+                f"{each.sink} had not read all that was dropped now; a drain with --keep holds items for 3 days"
+            )
+        else:
+            lines[f"held {each.sink}"] = (
+                f"{each.sink} has not read all of them; they stay for it until {time_text(each.held_until)} "
+                f"(crawlctl items forget {crawl} {shlex.quote(each.sink)} lets them go)"
+            )
+    return lines
 
 
 def items_view(items: Sequence[Item]) -> View:

@@ -6,6 +6,7 @@
 -- RETURNS: {"clash", address} | {"ok", now_ms, drain, releases, live nodes, stale tokens, tokens and wishes, unheard
 --          tokens, tokens of unknown jobs, tokens taken up again, number of questions that wait, when Redis came back}
 -- INCLUDES: queue_rules
+-- FLAGS: allow-oom
 local nodes, sessions, draining, releases, clashes = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
 local FORGOTTEN_LEASES = 5 -- more than `REMEMBERED_LEASES` of node/delivery.py
 local node, session, home, lease_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])

@@ -3,6 +3,7 @@
 -- ARGV: grace_s, then the ids
 -- RETURNS: a flat list of id, state before, of the jobs that are known
 -- INCLUDES: queue_rules
+-- FLAGS: allow-oom
 local answer, woken = {}, {}
 for at = 2, #ARGV do
   local id = ARGV[at]

@@ -3,6 +3,7 @@
 -- ARGV: crawl, force ("1"), keep seen ("1"), keep items ("1")
 -- RETURNS: the live workers that forbid it; none when it was done
 -- INCLUDES: crawl_rules
+-- FLAGS: allow-oom
 local crawl, keeps_seen = ARGV[1], ARGV[3] == "1"
 local live = redis.call("ZRANGEBYSCORE", workers, "(" .. now_ms, "+inf")
 if #live > 0 and ARGV[2] ~= "1" then

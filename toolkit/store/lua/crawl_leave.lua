@@ -3,6 +3,7 @@
 -- ARGV: worker, token, is finished ("1"), persists ("1"), crawl, run
 -- RETURNS: 1 when the crawl was cleared, else 0
 -- INCLUDES: crawl_rules
+-- FLAGS: allow-oom
 local worker, is_finished, persists = ARGV[1], ARGV[3] == "1", ARGV[4] == "1"
 local standing = standing_of(worker)
 if not standing or standing.token ~= ARGV[2] or not load_state() then

@@ -3,6 +3,7 @@
 -- ARGV: worker
 -- RETURNS: how many entries went back, or -1 when nobody knows the worker
 -- INCLUDES: crawl_rules
+-- FLAGS: allow-oom
 local worker = ARGV[1]
 local standing = standing_of(worker)
 if not redis.call("ZSCORE", workers, worker) or not standing or not load_state() then

@@ -3,6 +3,7 @@
 -- ARGV: how many keys to drop at most, how keys begin that no crawl has
 -- RETURNS: 1 when there is more to drop, else 0
 -- INCLUDES: crawl_rules
+-- FLAGS: allow-oom
 local most, theirs = tonumber(ARGV[1]), ARGV[2]
 local text = redis.call("LPOP", garbage)
 if not text then

@@ -3,6 +3,7 @@
 --       then for each job its log and its parts
 -- ARGV: keep_ms (-1: whatever its age, if it has ended), then for each job its id
 -- RETURNS: how many were forgotten
+-- FLAGS: allow-oom
 local order, ended, sizes = KEYS[1], KEYS[2], KEYS[3]
 local keep_ms = tonumber(ARGV[1])
 local time = redis.call("TIME")

@@ -3,6 +3,7 @@
 -- ARGV: max_age_ms, max_jobs, most at once
 -- RETURNS: how many were forgotten
 -- INCLUDES: queue_rules
+-- FLAGS: allow-oom
 local most = tonumber(ARGV[3])
 local oldest_ms = now_ms - tonumber(ARGV[1])
 local beyond = math.min(redis.call("ZCARD", final) - tonumber(ARGV[2]), most)

@@ -4,6 +4,7 @@
 --       ("1" or "0": whether a lost one's attempt is used up), lease_ms, is_cancelled ("1" when the node was asked for it)
 -- RETURNS: the job's state now | nil when it is no longer this claim's | "unknown"
 -- INCLUDES: queue_rules
+-- FLAGS: allow-oom
 local id, token, state, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local job = read(id)
 if not job then

@@ -2,6 +2,7 @@
 -- KEYS: items, aside, marks
 -- ARGV: token for the next list, token and number of the last finished item, how many to read
 -- RETURNS: token, number of the first item, items
+-- FLAGS: allow-oom
 local items, aside, marks = KEYS[1], KEYS[2], KEYS[3]
 local finished = tonumber(ARGV[3])
 local first = tonumber(redis.call("HGET", marks, "first") or "0")

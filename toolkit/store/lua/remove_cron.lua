@@ -2,6 +2,7 @@
 -- KEYS: crons state due followers history
 -- ARGV: name
 -- RETURNS: 1 | 0 when there was none
+-- FLAGS: allow-oom
 local crons, states, due, followers, history = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local name = ARGV[1]
 local body = redis.call("HGET", crons, name)
