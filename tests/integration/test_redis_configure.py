@@ -70,14 +70,6 @@ def settings(server: RedisServer, *names: str) -> dict[str, str]:
         return {name: client.config_get(name)[name] for name in names or WANTED}
 
 
-def follow(replica: RedisServer, master: RedisServer) -> None:
-    with admin(replica) as client:
-        client.replicaof("127.0.0.1", master.port)
-        wait_until(
-            lambda: client.info("replication")["master_link_status"] == "up", deadline_s=SOON_S, what="it to follow"
-        )
-
-
 def in_step(master: RedisServer, count: int) -> None:
     def replicas() -> list[dict[str, Any]]:
         with admin(master) as client:
@@ -125,7 +117,7 @@ def trio(tmp_path: Path) -> Iterator[Family]:
             stack.enter_context(Configured(tmp_path / name, password=PASSWORD)) for name in ("master", "one", "two")
         ]
         for each in replicas:
-            follow(each, master)
+            each.follow(master)
         in_step(master, 2)
         yield Family(master, tuple(replicas), ())
 
@@ -136,7 +128,7 @@ def watched(tmp_path: Path) -> Iterator[Family]:
     with ExitStack() as stack:
         master, *replicas = [stack.enter_context(Configured(tmp_path / name)) for name in ("master", "one", "two")]
         for each in replicas:
-            follow(each, master)
+            each.follow(master)
         sentinels = [
             Sentinel(tmp_path / f"sentinel-{number}", master_port=master.port, quorum=2, down_after_ms=after_ms)
             for number, after_ms in enumerate((4000, 4000, 30_000))

@@ -31,15 +31,7 @@ def servers(tmp_path: Path) -> Iterator[tuple[RedisServer, Sentinel]]:
     with ExitStack() as stack:
         master = stack.enter_context(RedisServer(tmp_path / "master"))
         replica = stack.enter_context(RedisServer(tmp_path / "replica"))
-        with redis.Redis.from_url(master.url) as client:
-            client.config_set("repl-diskless-sync-delay", 0)
-        with redis.Redis.from_url(replica.url) as client:
-            client.replicaof("127.0.0.1", master.port)
-            wait_until(
-                lambda: client.info("replication")["master_link_status"] == "up",
-                deadline_s=60,
-                what="the replica to follow",
-            )
+        replica.follow(master)
         sentinel = stack.enter_context(Sentinel(tmp_path / "sentinel", master_port=master.port))
         wait_until(lambda: sentinel.replicas() == 1, deadline_s=60, what="Sentinel to know the replica")
         yield master, sentinel

@@ -221,6 +221,7 @@ def run(
     anyway: Annotated[bool, typer.Option("--anyway", help="Also while a job of its last firing runs.")] = False,
 ) -> None:
     """Fire a cron now, paused or not; its due times stay as they are."""
+    from toolkit.cli.queued import saying_unkept
     from toolkit.cluster.crons import run_now
     from toolkit.model.crons import FiringState
     from toolkit.model.errors import RefusedError
@@ -228,7 +229,8 @@ def run(
     from toolkit.views.crons import firings_view
 
     session.audit(name)
-    told = run_now(session.store, session.shared, name, by=operator(), anyway=anyway)
+    say_unkept = saying_unkept(session, "firing")
+    told = run_now(session.store, session.shared, name, by=operator(), anyway=anyway, on_unkept=say_unkept)
     if told is None:
         session.printer.say(f"{name} waits until the job of its last firing has ended")
     session.printer.show(firings_view([] if told is None else [told], now=session.store.now()))

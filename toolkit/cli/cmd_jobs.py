@@ -152,6 +152,7 @@ def cancel(
     yes: YesOption = False,
 ) -> None:
     """Stop jobs: ask, insist, kill; say `cancelled` only when the process is gone. Bulk asks first."""
+    from toolkit.cli.queued import saying_unkept
     from toolkit.cluster.everywhere import cancel_everywhere
     from toolkit.model.errors import UsageError
     from toolkit.model.jobs import JobFilter
@@ -177,7 +178,9 @@ def cancel(
     waiting = f"waiting for {alive} job(s) to end; what still runs after {grace:g} s is told again, then killed"
     try:
         with session.printer.busy(lambda: waiting):
-            done = cancel_everywhere(nodes, lambda: session.store, jobs, grace_s=grace)
+            done = cancel_everywhere(
+                nodes, lambda: session.store, jobs, grace_s=grace, on_unkept=saying_unkept(session, "cancel")
+            )
     except KeyboardInterrupt:
         if any(job.is_queued for job in jobs):
             session.printer.say("what plug-in nodes were asked to end, they end all the same; crawlctl jobs shows it")

@@ -201,6 +201,7 @@ def schedule(
 
 
 def _queue(session: Session, wanted: Wanted, way: Route, *, wait: bool) -> None:
+    from toolkit.cli.queued import saying_unkept
     from toolkit.cluster.enqueue import enqueue
     from toolkit.cluster.schedule import Placed
     from toolkit.rollout.lock import operator
@@ -209,7 +210,15 @@ def _queue(session: Session, wanted: Wanted, way: Route, *, wait: bool) -> None:
     store = session.store
     orders = _orders(session, wanted)
     _audit(session, orders)
-    jobs = enqueue(store, orders, on=way.on, is_unique=wanted.is_unique, now=store.now(), who=operator())
+    jobs = enqueue(
+        store,
+        orders,
+        on=way.on,
+        is_unique=wanted.is_unique,
+        now=store.now(),
+        who=operator(),
+        on_unkept=saying_unkept(session, "schedule"),
+    )
     with _telling_that_they_go_on(session, jobs):
         session.audit(detail=_ids(jobs))
         _say_what_is_special(session, wanted, way)

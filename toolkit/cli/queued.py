@@ -42,6 +42,12 @@ def waiting_for_store(session: Session) -> Callable[[CrawlctlError], None]:
     return lambda error: session.printer.say(f"{error.message}; waiting for it", style="yellow")
 
 
+def saying_unkept(session: Session, what: str) -> Callable[[], None]:
+    """Return what says that this is done, but would be lost together with the Redis that has it."""
+    text = f"{what} accepted, but no replica of Redis has it yet: a failover now may lose it"
+    return lambda: session.printer.say(text, style="yellow")
+
+
 def plug_in_names(session: Session, pattern: str) -> list[NodeName]:
     """Return the plug-in nodes that a pattern of hosts picks.
 

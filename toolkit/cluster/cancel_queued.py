@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from toolkit.cluster.cancel import FORCED_GRACE_S, Cancelled
 from toolkit.model.errors import NodesFailedError
@@ -16,14 +16,22 @@ from toolkit.store.interfaces import JobStore, Shared
 POLL_S = 0.2
 
 
-def cancel_queued(shared: Shared, records: JobStore, jobs: Sequence[Job], *, grace_s: float) -> list[Cancelled]:
+def cancel_queued(
+    shared: Shared,
+    records: JobStore,
+    jobs: Sequence[Job],
+    *,
+    grace_s: float,
+    on_unkept: Callable[[], object] = lambda: None,
+) -> list[Cancelled]:
     """Cancel queued jobs and return what became of each, in their order. No node is asked by HTTP.
 
     A pending job is cancelled at once. An active one is ended by its node, which gives it `grace_s` seconds, insists,
     then kills; it is waited for as long as that may take, and a node that is gone until its lease has run out.
+    `on_unkept` is called before the wait if no replica of Redis has the cancels yet.
     """
     ids = [job.id for job in jobs]
-    before = shared.queue.cancel(ids, grace_s=grace_s) if ids else {}
+    before = shared.queue.cancel(ids, grace_s=grace_s, on_unkept=on_unkept) if ids else {}
     waited_for = {job_id for job_id, state in before.items() if state.is_active}
     deadline = time.monotonic() + _patience_s(grace_s, shared.nodes.all() if waited_for else ())
     now = dict(records.get_many(ids))

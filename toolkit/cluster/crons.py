@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from itertools import islice
@@ -93,10 +93,19 @@ def remove(shared: Shared, names: Collection[str]) -> frozenset[str]:
     return shared.crons.remove(names)
 
 
-def run_now(store: Store, shared: Shared, name: str, *, by: str, anyway: bool = False) -> Firing | None:
+def run_now(
+    store: Store,
+    shared: Shared,
+    name: str,
+    *,
+    by: str,
+    anyway: bool = False,
+    on_unkept: Callable[[], object] = lambda: None,
+) -> Firing | None:
     """Fire a cron now, paused or not; its due times stay as they are. `None`: it waits for the end of the one before.
 
-    It heeds the overlap policy unless it is to happen `anyway`.
+    It heeds the overlap policy unless it is to happen `anyway`. `on_unkept` is called if it was fired but no replica of
+    Redis knows of it yet.
 
     Raises:
         NotFoundError: there is none of this name.
@@ -109,7 +118,7 @@ def run_now(store: Store, shared: Shared, name: str, *, by: str, anyway: bool = 
     taken = Taken(view.cron, view.revision, trigger, last_success_at=view.last_success_at)
     jobs = jobs_of(taken, releases=store.releases.actives(), now=now)
     proposal = Proposal(taken, FiringState.FIRED, by, jobs=jobs, heeds_overlap=not anyway)
-    (told,) = shared.crons.commit([proposal])
+    (told,) = shared.crons.commit([proposal], on_unkept=on_unkept)
     if told is None and ((seen := shared.crons.get(name)) is None or seen.revision != view.revision):
         raise ConflictError(f"the cron {name} was changed by somebody else meanwhile; nothing was run")
     return told

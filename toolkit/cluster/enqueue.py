@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -33,12 +33,14 @@ def enqueue(
     is_unique: bool = False,
     now: datetime,
     who: str,
+    on_unkept: Callable[[], object] = lambda: None,
 ) -> list[Job]:
     """Put the jobs of all orders into the queue, in their order; return them.
 
     Every order is checked before anything is put there. `on` names the only nodes that may take the jobs, `who` is
     the operator. The queue takes 1,000 jobs at once, all or none; when it refuses some, those before them are in it,
-    and the error says how many. With `is_unique`, jobs that differ in nothing but their ids are refused.
+    and the error says how many. With `is_unique`, jobs that differ in nothing but their ids are refused. `on_unkept` is
+    called, once, if jobs are in the queue but no replica of Redis has them yet.
 
     Raises:
         UsageError: see `check_queued`.
@@ -50,15 +52,19 @@ def enqueue(
         raise RefusedError("there is no shared queue without a Redis", hint="name one in the inventory: redis: URL")
     jobs = jobs_of(orders, Sender(now, who, None if on is None else tuple(sorted(on))))
     done = 0
+    unkept: list[None] = []
     try:
         for begin in range(0, len(jobs), JOBS_A_CALL):
-            store.shared.queue.add(jobs[begin : begin + JOBS_A_CALL], is_unique=is_unique)
+            some = jobs[begin : begin + JOBS_A_CALL]
+            store.shared.queue.add(some, is_unique=is_unique, on_unkept=lambda: unkept.append(None))
             done = begin + JOBS_A_CALL
     except (ConflictError, StoreUnreachableError) as error:
         if done:
             error.message = f"{error.message}; the {done} jobs before are in the queue"
             error.args = (error.message,)
         raise
+    if unkept:
+        on_unkept()
     return jobs
 
 

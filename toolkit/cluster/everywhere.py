@@ -65,17 +65,29 @@ def find_everywhere(nodes: Nodes, open_store: OpenStore, prefix: str) -> Found:
         return Found(without_store.find_job(nodes, prefix, away=away), without_store.note(away))
 
 
-def cancel_everywhere(nodes: Nodes, open_store: OpenStore, jobs: Sequence[Job], *, grace_s: float) -> list[Cancelled]:
+def cancel_everywhere(
+    nodes: Nodes,
+    open_store: OpenStore,
+    jobs: Sequence[Job],
+    *,
+    grace_s: float,
+    on_unkept: Callable[[], object] = lambda: None,
+) -> list[Cancelled]:
     """Cancel jobs wherever they are and return what became of each, in their order.
 
     Queued ones are cancelled through the store, those of stock nodes by HTTP. While the store is away all of it is
     done by HTTP, where the node of a job can be reached, and is as true: a node must have seen the process end.
+    `on_unkept` is called if the store has the cancels but no replica of it does yet.
     """
     try:
         store = open_store()
         shared = store.shared
         queued = [job for job in jobs if job.is_queued] if shared is not None else []
-        done = cancel_queued(shared, store.jobs, queued, grace_s=grace_s) if shared is not None else []
+        done = (
+            cancel_queued(shared, store.jobs, queued, grace_s=grace_s, on_unkept=on_unkept)
+            if shared is not None
+            else []
+        )
         direct = [job for job in jobs if not (job.is_queued and shared is not None)]
         done += cancel(nodes, store.jobs, direct, grace_s=grace_s, now=store.now()) if direct else []
     except StoreUnreachableError:

@@ -60,11 +60,12 @@ class NothingToClaim:
     """No job for this node now; look again after `again_s` seconds if that is known, else when woken.
 
     `must_beat`: Redis has come back since the node's last heartbeat, and may have forgotten what the node holds or has
-    told. It gives a sign of life first.
+    told. It gives a sign of life first. `why` says what keeps every node from taking jobs now.
     """
 
     again_s: float | None = None
     must_beat: bool = False
+    why: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class ClaimingPoller:
         self._round: Deferred[None] | None = None
         self._is_wanted = False
         self._must_reconcile = True
-        self._is_unfit = False
+        self._takes_none = False
         self._looked_at = 0.0
         self._rests_until = 0.0
         self._later: Any = None
@@ -107,9 +107,9 @@ class ClaimingPoller:
             self._looked_at = self._machine.monotonic()
             report = self.membership.report()
             if report.unfit is not None:
-                self._say_unfit(report.unfit)
+                self._say_why_none(report.unfit)
+                self._look_in(LOOK_AGAIN_S)
                 return
-            self._is_unfit = False
             look = partial(
                 claim,
                 report=report,
@@ -123,6 +123,7 @@ class ClaimingPoller:
                 self._must_reconcile = True
                 _log.warn("No job could be taken: {why}", why=error.message)
                 return
+            self._say_why_none(answer.why if isinstance(answer, NothingToClaim) else None)
             self._must_reconcile = isinstance(answer, NothingToClaim) and answer.must_beat
             if self._must_reconcile:
                 # After the answer to that it looks again.
@@ -152,11 +153,10 @@ class ClaimingPoller:
         self._must_reconcile = True
         _log.failure("Claiming failed", failure=failure)
 
-    def _say_unfit(self, why: str) -> None:
-        if not self._is_unfit:
+    def _say_why_none(self, why: str | None) -> None:
+        if why is not None and not self._takes_none:
             _log.warn("No job is taken: {why}", why=why)
-        self._is_unfit = True
-        self._look_in(LOOK_AGAIN_S)
+        self._takes_none = why is not None
 
     def _ended(self, _: object) -> None:
         self._round = None

@@ -48,7 +48,7 @@ _QUEUE = _words(
     "append blmpop del exists get hdel hexists hget hgetall hincrby hlen hmget hscan hset hvals incr lindex llen"
     " lpop lrange mget pexpire pexpireat publish pttl rpush sadd scard set smembers srem strlen subscribe type"
     " unlink unsubscribe zadd zcard zcount zrange zrangebylex zrangebyscore zrem zremrangebyrank zremrangebyscore"
-    " zrevrange zrevrangebyscore zrevrank xrange xread xrevrange zscore client|info info"
+    " zrevrange zrevrangebyscore zrevrank xrange xread xrevrange zscore client|info info wait"
 )
 _OPERATING = _words("hscan lindex rename xadd xtrim acl|whoami")
 # Not config|get: it tells the password of the default user.

@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import resources
@@ -37,6 +37,15 @@ from toolkit.store.redis_errors import store_error
 Argument = str | bytes | int
 T = TypeVar("T")
 
+ACKNOWLEDGED_WITHIN_S = 0.25
+"""How long a write that a failover must not lose waits for a replica."""
+
+ALONE_AFTER_S = 15.0
+"""After so long without an acknowledgement nothing waits any more: work goes on as on a server without replicas."""
+
+LOOK_FOR_REPLICAS_EVERY_S = 1.0
+_REPLICATION: Sequence[Argument] = ("INFO", "replication")
+
 
 def connect(url: Secret) -> redis.Redis:
     """Return a client for the URL (its forms: `address.py`); nothing is sent yet.
@@ -49,6 +58,15 @@ def connect(url: Secret) -> redis.Redis:
 
     """
     return _client(parse_address(url))
+
+
+@dataclass(frozen=True, slots=True)
+class _Replicas:
+    """Whether the server has any, as seen on so many connections, at a time of the monotonic clock."""
+
+    are_there: bool
+    connections: int
+    seen_at: float
 
 
 class RedisDoor:
@@ -75,6 +93,8 @@ class RedisDoor:
         self._client = _client(self.address, on_connect=self._connected)
         self._scripts: dict[str, Any] = {}
         self._binary_scripts: dict[str, Any] = {}
+        self._replicas: _Replicas | None = None
+        self._unacknowledged_since: float | None = None
 
     def ask(self, *command: Argument) -> Any:
         """Send one command and return its answer as redis-py shapes it, bytes as text."""
@@ -87,6 +107,30 @@ class RedisDoor:
     def run(self, script: str, *, keys: Sequence[str], args: Sequence[Argument]) -> Any:
         """Run `lua/<script>.lua`, a write; a server that does not know it (restart, SCRIPT FLUSH) is sent it first."""
         return self._run(self._client, self._scripts, script, keys, args)
+
+    def run_kept(self, script: str, *, keys: Sequence[str], args: Sequence[Argument]) -> tuple[Any, bool]:
+        """Run a script as `run` does; return its answer, and whether a replica acknowledged what it wrote (WAIT).
+
+        The wait is part of the same round trip and takes 0.25 s at most. It is `True` without a wait where there is no
+        replica, or our user may not WAIT; and once no replica has acknowledged anything for 15 s. Behind Sentinel a
+        server without replicas may have been replaced a moment ago, so there these 15 s count too.
+        """
+        code = self._script(self._client, self._scripts, script)
+        seen = self._replicas
+        if seen is None or seen.connections != self._connections:
+            # A new connection may lead to another server.
+            seen = self._see_replicas(self._carry(lambda: _in_a_row(self._client, [_REPLICATION]))[0])
+        then: list[Sequence[Argument]] = []
+        if seen.are_there:
+            wait_s = min(ACKNOWLEDGED_WITHIN_S, self.address.answer_timeout_s / 2)
+            # WAIT takes 0 for no limit.
+            then = [("WAIT", 1, max(1, round(wait_s * 1000))), _REPLICATION]
+        elif time.monotonic() - seen.seen_at > LOOK_FOR_REPLICAS_EVERY_S:
+            then = [_REPLICATION]
+        answer, *told = self._carry(lambda: _run_before(self._client, code, keys, args, then), is_write=True)
+        if told:
+            self._see_replicas(told.pop())
+        return answer, self._is_kept(*told)
 
     def ask_for_bytes(self, *command: Argument) -> bytes | None:
         """Send one command whose answer is no text, and return that answer as it is."""
@@ -197,9 +241,30 @@ class RedisDoor:
     def _run(
         self, client: redis.Redis, known: dict[str, Any], script: str, keys: Sequence[str], args: Sequence[Argument]
     ) -> Any:
+        code = self._script(client, known, script)
+        return self._carry(lambda: code(keys=keys, args=args), is_write=True)
+
+    def _script(self, client: redis.Redis, known: dict[str, Any], script: str) -> Any:
         if script not in known:
             known[script] = client.register_script(self._source(script))
-        return self._carry(lambda: known[script](keys=keys, args=args), is_write=True)
+        return known[script]
+
+    def _see_replicas(self, told: Any) -> _Replicas:
+        parts = told.values() if isinstance(told, Mapping) else ()
+        are_there = any(isinstance(part, Mapping) and part.get("state") == "online" for part in parts)
+        self._replicas = seen = _Replicas(are_there, self._connections, time.monotonic())
+        return seen
+
+    def _is_kept(self, acknowledged: Any = None) -> bool:
+        """Judge the answer to WAIT, `None` where there was none to wait for, by the replicas that are there now."""
+        now = time.monotonic()
+        is_unable = isinstance(acknowledged, exceptions.NoPermissionError) or "unknown command" in str(acknowledged)
+        is_awaited = self.address.service is not None or (self._replicas is not None and self._replicas.are_there)
+        if is_unable or not is_awaited or (isinstance(acknowledged, int) and acknowledged > 0):
+            self._unacknowledged_since = None
+            return True
+        self._unacknowledged_since = self._unacknowledged_since or now
+        return now - self._unacknowledged_since > ALONE_AFTER_S
 
     def _carry(self, call: Callable[[], T], *, is_write: bool = False) -> T:
         """Make one call to Redis, there and back."""
@@ -249,6 +314,28 @@ def _together(client: redis.Redis, commands: Sequence[Sequence[Argument]]) -> li
         for command in commands:
             pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
         return list(pipeline.execute())
+
+
+def _in_a_row(client: redis.Redis, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+    """Send commands in one round trip on one connection; an answer may be an error."""
+    with client.pipeline(transaction=False) as pipeline:
+        for command in commands:
+            pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
+        return list(pipeline.execute(raise_on_error=False))
+
+
+def _run_before(
+    client: redis.Redis, code: Any, keys: Sequence[str], args: Sequence[Argument], then: Sequence[Sequence[Argument]]
+) -> list[Any]:
+    """Run a script, and other commands after it on the same connection; only an error of the script is raised."""
+    commands = [("EVALSHA", code.sha, len(keys), *keys, *args), *then]
+    answers = _in_a_row(client, commands)
+    if isinstance(answers[0], exceptions.NoScriptError):
+        client.script_load(code.script)
+        answers = _in_a_row(client, commands)
+    if isinstance(answers[0], Exception):
+        raise answers[0]
+    return answers
 
 
 def _client(

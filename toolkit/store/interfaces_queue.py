@@ -29,20 +29,26 @@ class JobQueue(Protocol):
 
     # --- the operator's side
 
-    def add(self, jobs: Sequence[Job], *, is_unique: bool = False) -> None:
+    def add(
+        self, jobs: Sequence[Job], *, is_unique: bool = False, on_unkept: Callable[[], object] = lambda: None
+    ) -> None:
         """Put pending jobs into the queue, all or none, and wake the nodes. At most 1,000 a call.
 
         With `is_unique` nothing is added when a job with the same project, spider and arguments is not final yet.
+        `on_unkept` is called if the jobs were added but no replica of Redis has them yet; see `RedisDoor.run_kept`.
 
         Raises:
             ConflictError: an id is known, or such a job is there; the message names it.
 
         """
 
-    def cancel(self, job_ids: Sequence[JobId], *, grace_s: float) -> Mapping[JobId, JobState]:
+    def cancel(
+        self, job_ids: Sequence[JobId], *, grace_s: float, on_unkept: Callable[[], object] = lambda: None
+    ) -> Mapping[JobId, JobState]:
         """Cancel pending jobs at once; ask the nodes of active ones to end them. Return each known job's state before.
 
         A job that was pending is cancelled when this returns. Ended jobs, and those of stock nodes, are left alone.
+        `on_unkept` is called if all this is recorded but no replica of Redis has it yet.
         """
 
     def hold(self, job_ids: Sequence[JobId]) -> frozenset[JobId]:
@@ -104,7 +110,8 @@ class JobQueue(Protocol):
         For a lease after Redis came back, no job is given that may be begun only once more: its claim may be forgotten
         here, and its node has yet to say so. A job that is younger than `CLAIM_PATIENCE_S` is left to
         a live node with more room, if there is one. Due delayed jobs take their place first. A job whose record
-        cannot be read fails and says so, for it would come first for ever.
+        cannot be read fails and says so, for it would come first for ever. A claim that no replica of Redis
+        acknowledges in time is given back, uncounted; see `RedisDoor.run_kept`.
         """
 
     def started(self, job_id: JobId, token: Token, *, pid: int, lease_s: float = DEFAULT_LEASE_S) -> bool:
@@ -128,6 +135,7 @@ class JobQueue(Protocol):
 
         Raises:
             NotFoundError: no such job is known (any more).
+            StoreUnreachableError: also when it was recorded but no replica of Redis has it yet: tell it again.
 
         """
 

@@ -6,7 +6,7 @@ As in `interfaces.py`: every operation is one atomic step, decided inside Redis 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -118,11 +118,14 @@ class Crons(Protocol):
     def take(self, *, most: int = 50, lease_s: float = 2.0) -> TakenCrons:
         """Return firings that are due now, at most so many; nobody else is given them before the lease is over."""
 
-    def commit(self, proposals: Sequence[Proposal]) -> Sequence[Firing | None]:
+    def commit(
+        self, proposals: Sequence[Proposal], *, on_unkept: Callable[[], object] = lambda: None
+    ) -> Sequence[Firing | None]:
         """Make firings happen: their jobs, the next due time, the history and the event are one step for each.
 
         `None` stands for one that waits for the end of the one before, or was somebody else's or changed meanwhile;
-        then nothing was done. The same proposal twice is one firing.
+        then nothing was done. The same proposal twice is one firing. `on_unkept` is called if firings are recorded but
+        no replica of Redis has them yet: a failover now forgets them with their jobs, and those by due time fire again.
         """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from toolkit.model.crons import Cron, CronView, Due, Firing, Overlap, Proposal, Taken, TakenCrons, Trigger
 from toolkit.model.errors import StoreUnreadableError
@@ -134,26 +134,31 @@ class RedisCrons:
                 taken.append(_taken(place, body, state, good))
         return TakenCrons(moment(int(now_ms)), tuple(taken), int(next_in_ms) / 1000 if next_in_ms else None)
 
-    def commit(self, proposals: Sequence[Proposal]) -> Sequence[Firing | None]:
+    def commit(
+        self, proposals: Sequence[Proposal], *, on_unkept: Callable[[], object] = lambda: None
+    ) -> Sequence[Firing | None]:
         """See `Crons.commit`."""
-        return tuple(told for some in _in_calls(proposals) for told in self._commit(some))
+        return tuple(told for some in _in_calls(proposals) for told in self._commit(some, on_unkept))
 
-    def _commit(self, proposals: Sequence[Proposal]) -> Sequence[Firing | None]:
+    def _commit(self, proposals: Sequence[Proposal], on_unkept: Callable[[], object]) -> Sequence[Firing | None]:
         keys = self._keys
         # The places come first: a line that a node sees must always be readable.
         remember_places(self._door, keys, (job.on for each in proposals for job in each.jobs))
         arguments: list[Argument] = [REPLACE_GRACE_S, MAX_FIRINGS, ttl_ms(LOOK_AGAIN_S), MAX_WAITING]
         for proposal in proposals:
             arguments += _arguments(proposal)
-        told = self._door.run(
+        told, is_kept = self._door.run_kept(
             "fire_crons",
             keys=[*keys.queue, keys.crons, keys.cron_states, keys.cron_history_prefix],
             args=arguments,
         )
-        return tuple(
+        firings = tuple(
             wire_crons.read_firing(each.taken.cron.name, body) if body.startswith("{") else None
             for each, body in zip(proposals, told, strict=True)
         )
+        if not is_kept and any(firings):
+            on_unkept()
+        return firings
 
 
 def _view(body: str, state: str | None, good_ms: str | None) -> CronView:

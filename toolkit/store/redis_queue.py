@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from toolkit.model.errors import NotFoundError, StoreUnreadableError, UsageError
+from toolkit.model.errors import NotFoundError, StoreUnreachableError, StoreUnreadableError, UsageError
 from toolkit.model.jobs import MAX_PRIORITY, Job, JobState
 from toolkit.model.names import JobId, LineName, NodeName, ProjectName, SpiderName, Token
 from toolkit.model.nodes import DEFAULT_LEASE_S, NodeReport
@@ -25,6 +25,9 @@ DAY_S = 86_400
 ON_NODE = "/n:"
 """What parts a node's name from a project's or spider's in a count; neither of those may hold a slash."""
 MAX_REQUEUED_A_CALL = 100
+UNKEPT = "no replica of Redis has acknowledged the claim"
+UNKEPT_AGAIN_S = 1.0
+"""How soon a node tries again after such a claim."""
 
 
 class RedisQueue:
@@ -34,7 +37,9 @@ class RedisQueue:
         self._door = door
         self._keys = keys
 
-    def add(self, jobs: Sequence[Job], *, is_unique: bool = False) -> None:
+    def add(
+        self, jobs: Sequence[Job], *, is_unique: bool = False, on_unkept: Callable[[], object] = lambda: None
+    ) -> None:
         """See `JobQueue.add`."""
         refusals.check_ids_differ(jobs)
         if len(jobs) > MAX_JOBS_A_CALL:
@@ -48,16 +53,24 @@ class RedisQueue:
         arguments: list[Argument] = ["1" if is_unique else "0"]
         for job in jobs:
             arguments += new_job_arguments(job)
-        verdict = self._run("enqueue", *arguments)
+        verdict, is_kept = self._run_kept("enqueue", *arguments)
         if verdict[0] == "known":
             raise refusals.job_known(JobId(verdict[1]))
         if verdict[0] != "done":
             refuse = refusals.same_job if verdict[0] == "same" else refusals.twice_the_same
             raise refuse(next(job for job in jobs if job.id == verdict[1]))
+        if not is_kept:
+            on_unkept()
 
-    def cancel(self, job_ids: Sequence[JobId], *, grace_s: float) -> Mapping[JobId, JobState]:
+    def cancel(
+        self, job_ids: Sequence[JobId], *, grace_s: float, on_unkept: Callable[[], object] = lambda: None
+    ) -> Mapping[JobId, JobState]:
         """See `JobQueue.cancel`."""
-        return _states(self._run_for(job_ids, "cancel", str(grace_s)))
+        done = [self._run_kept("cancel", str(grace_s), *some) for some in _in_calls(job_ids)]
+        before = _states([each for pairs, _ in done for each in pairs])
+        if not all(is_kept for _, is_kept in done) and any(not state.is_final for state in before.values()):
+            on_unkept()
+        return before
 
     def hold(self, job_ids: Sequence[JobId]) -> frozenset[JobId]:
         """See `JobQueue.hold`."""
@@ -198,9 +211,14 @@ class RedisQueue:
             len(has_process),
             *has_process,
         ]
-        kind, *rest = self._run("claim", *terms, *lines, more_keys=(self._keys.draining, self._keys.sessions))
+        more_keys = (self._keys.draining, self._keys.sessions)
+        (kind, *rest), is_kept = self._run_kept("claim", *terms, *lines, more_keys=more_keys)
         if kind == "job":
             job_id, token, facts, order = rest
+            if not is_kept:
+                # Begun, the job would run twice if this server were lost now. No other node would fare better.
+                self._run("give_back", job_id, token, UNKEPT, ttl_ms(report.lease_s), "")
+                return NothingToClaim(UNKEPT_AGAIN_S, why=UNKEPT)
             try:
                 return Claimed(self._read(facts, order), Token(token))
             except StoreUnreadableError as error:
@@ -230,14 +248,16 @@ class RedisQueue:
         counted = "1" if ending.is_counted else "0"
         cancelled = "1" if ending.is_cancelled else "0"
         terms = (job_id, token, ending.state.value, ending.reason, ago_ms, told, counted, ttl_ms(lease_s), cancelled)
-        state = self._run("finish", *terms, more_keys=(self._keys.samples_prefix,))
+        state, is_kept = self._run_kept("finish", *terms, more_keys=(self._keys.samples_prefix,))
         if state == "unknown":
             raise not_known(job_id)
+        if state is not None and JobState(state).is_final and not is_kept:
+            raise StoreUnreachableError(f"the end of {job_id} is recorded, but no replica of Redis has it yet")
         return None if state is None else JobState(state)
 
     def give_back(self, job_id: JobId, token: Token, *, reason: str, lease_s: float = DEFAULT_LEASE_S) -> bool:
         """See `JobQueue.give_back`."""
-        given_back = self._run("give_back", job_id, token, reason, ttl_ms(lease_s))
+        given_back = self._run("give_back", job_id, token, reason, ttl_ms(lease_s), "queue")
         if given_back < 0:
             raise not_known(job_id)
         return bool(given_back)
@@ -277,12 +297,14 @@ class RedisQueue:
 
     def _run_for(self, job_ids: Sequence[JobId], script: str, *args: Argument) -> list[str]:
         """Run a script that takes any number of jobs, for some at a time: Redis does nothing else meanwhile."""
-        ids = list(dict.fromkeys(job_ids))
-        some = (ids[begin : begin + MAX_JOBS_A_CALL] for begin in range(0, len(ids), MAX_JOBS_A_CALL))
-        return [each for part in some for each in self._run(script, *args, *part)]
+        return [each for some in _in_calls(job_ids) for each in self._run(script, *args, *some)]
 
     def _run(self, script: str, *args: Argument, more_keys: Sequence[str] = ()) -> Any:
         return self._door.run(script, keys=[*self._keys.queue, *more_keys], args=args)
+
+    def _run_kept(self, script: str, *args: Argument, more_keys: Sequence[str] = ()) -> tuple[Any, bool]:
+        """Run a script whose outcome a failover must not lose, and tell whether it would not."""
+        return self._door.run_kept(script, keys=[*self._keys.queue, *more_keys], args=args)
 
 
 def remember_places(door: RedisDoor, keys: Keys, places: Iterable[tuple[NodeName, ...] | None]) -> None:
@@ -315,6 +337,12 @@ def _check_priority(priority: float) -> None:
 
 def _field(project: ProjectName, spider: SpiderName | None) -> str:
     return f"p:{project}" if spider is None else f"s:{project}/{spider}"
+
+
+def _in_calls(job_ids: Sequence[JobId]) -> Iterator[list[JobId]]:
+    """Part ids so that no call keeps Redis busy with more than so many jobs."""
+    ids = list(dict.fromkeys(job_ids))
+    return (ids[begin : begin + MAX_JOBS_A_CALL] for begin in range(0, len(ids), MAX_JOBS_A_CALL))
 
 
 def _states(pairs: Sequence[str]) -> dict[JobId, JobState]:

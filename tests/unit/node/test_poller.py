@@ -11,6 +11,7 @@ import pytest
 from scrapyd.config import Config
 from support.hand_machine import HandMachine
 from twisted.internet.defer import Deferred, fail, succeed
+from twisted.logger import capturedLogs
 
 from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.jobs import Job, JobState
@@ -155,6 +156,20 @@ def test_it_looks_again_when_the_queue_says_so(bench: Callable[..., Bench]) -> N
 
     it.machine.clock.advance(0.25)
     assert it.taken == ["job-1"]
+
+
+def test_what_keeps_all_nodes_from_jobs_is_said_once_and_looked_at_again(bench: Callable[..., Bench]) -> None:
+    unkept = NothingToClaim(again_s=1.0, why="no replica has it")
+    it = bench(unkept, unkept, claimed(1))
+    with capturedLogs() as logged:
+        it.offer()
+        for _ in range(2):
+            assert it.taken == []
+            assert it.machine.waits() == [1.0]
+            it.machine.clock.advance(1.0)
+
+    assert it.taken == ["job-1"]
+    assert [event["why"] for event in logged if "why" in event] == ["no replica has it"]
 
 
 def test_a_wake_during_a_claim_is_not_lost(bench: Callable[..., Bench]) -> None:

@@ -1,6 +1,6 @@
 -- Put a claimed job that was never begun back to its place, without counting the attempt.
 -- KEYS: the queue's
--- ARGV: id, token, reason, lease_ms
+-- ARGV: id, token, reason, lease_ms, whom to wake ("" for nobody)
 -- RETURNS: 1 | 0 when refused | -1 when no such job is known
 -- INCLUDES: queue_rules
 local id = ARGV[1]
@@ -17,6 +17,8 @@ if job.cancel_ms then
 else
   job.attempt = job.attempt - 1
   return_to_line(id, job, ARGV[3])
-  wake_nodes("queue")
+  if ARGV[5] ~= "" then
+    wake_nodes(ARGV[5])
+  end
 end
 return 1
