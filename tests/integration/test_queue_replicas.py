@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 import redis
 from support.desk import Desk
+from support.node_spiders import VERSION, a_node_job, ended, node_egg
+from support.plugin_node import PluginNode
 from support.queue_desk import SOON_S, QueueDesk, a_report, names, queue_desk
 from support.redis_server import RedisServer, Sentinel, server_path
 from support.require import require
@@ -313,6 +315,38 @@ def test_a_user_who_may_not_wait_works_as_on_a_single_server(family: Family, tmp
         desk.add("a1")
         family.freeze()
         assert isinstance(desk.look(desk.register(a_report())), Claimed)
+
+
+def test_a_node_begins_no_process_and_forgets_no_end_while_replicas_are_silent(
+    desk: QueueDesk, family: Family, tmp_path: Path
+) -> None:
+    began = tmp_path / "began"
+
+    def beat_ms() -> float:
+        return float(desk.redis.zscore(desk.keys.beats, "node-1") or 0)
+
+    with PluginNode(tmp_path / "node", redis_url=family.primary.url) as node:
+        node.hold(VERSION, egg=node_egg())
+        node.wait_ready(desk.store, VERSION)
+        family.freeze()
+        desk.queue.add([a_node_job("a1", args={"begun": str(began)}, attempts=1)])
+        wait_until(lambda: UNKEPT in node.log_text(), deadline_s=SOON_S, what="the node to say why it takes no job")
+        assert not began.exists()
+        assert desk.job("a1").state in {JobState.PENDING, JobState.STARTING}
+
+        family.thaw()
+        assert ended(desk.store, "a1").state is JobState.FINISHED
+        assert node.log_text().count("Job a1 began") == 1
+
+        desk.queue.add([a_node_job("a2", args={"sleep_s": "2"}, attempts=1)])
+        wait_until(lambda: desk.job("a2").state is JobState.RUNNING, deadline_s=SOON_S, what="a2 to run")
+        family.freeze()
+        assert ended(desk.store, "a2").state is JobState.FINISHED
+        heard_ms = beat_ms() + 1000 * node.lease_s
+        wait_until(lambda: beat_ms() > heard_ms, deadline_s=SOON_S, what="some heartbeats")
+        assert "Job a2: finished" not in node.log_text()
+        family.thaw()
+        wait_until(lambda: "Job a2: finished" in node.log_text(), deadline_s=SOON_S, what="its end to be told again")
 
 
 def test_what_was_done_just_before_the_primary_died_is_known_to_the_promoted_one(
