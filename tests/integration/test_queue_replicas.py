@@ -67,6 +67,14 @@ def online(primary: RedisServer, count: int) -> None:
     wait_until(lambda: found() == count, deadline_s=FAILOVER_S, what=f"{count} replicas to be online")
 
 
+def follows(server: RedisServer) -> bool:
+    told: dict[str, Any] = {}
+    # Sentinel ends the connections of a server that it makes a replica.
+    with contextlib.suppress(redis.exceptions.ConnectionError), client(server) as asking:
+        told = asking.info("replication")
+    return (told.get("role"), told.get("master_link_status")) == ("slave", "up")
+
+
 def calls_of_wait(server: RedisServer) -> int:
     with client(server) as asking:
         return int(asking.info("commandstats").get("cmdstat_wait", {"calls": 0})["calls"])
@@ -218,16 +226,22 @@ def test_one_replica_of_two_is_enough_whichever_was_away(desk: QueueDesk, family
     assert {owner(one, desk, job_id) for job_id in jobs} == {desk.job(job_id).token for job_id in jobs}
 
 
-def test_without_replicas_nothing_waits(desk: QueueDesk, family: Family) -> None:
+def test_a_server_that_loses_its_replicas_is_trusted_after_a_while(
+    desk: QueueDesk, family: Family, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "ALONE_AFTER_S", 2.0)
     desk.add("a1", "a2", "a3")
     report = desk.register(a_report())
     assert isinstance(desk.look(report), Claimed)
     for each in family.replicas:
         each.kill()
     online(family.primary, 0)
-    # What was seen of them is a second old at most, and is looked at behind each wait.
-    assert isinstance(desk.look(report), Claimed)
-    waits = calls_of_wait(family.primary)
+    assert desk.look(report) == NOT_KEPT
+    # From then on it is known that none is there: nothing is to be waited for.
+    waits, began = calls_of_wait(family.primary), time.monotonic()
+    assert desk.look(report) == NOT_KEPT
+    desk.claim(report)
+    assert time.monotonic() - began > 1.0
     assert isinstance(desk.look(report), Claimed)
     assert calls_of_wait(family.primary) == waits
 
@@ -275,25 +289,37 @@ def test_jobs_begin_again_when_replicas_stay_silent(
     assert isinstance(desk.look(report), Claimed)
 
 
-def test_behind_sentinel_a_server_without_replicas_is_not_trusted_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connect, "ALONE_AFTER_S", 1.0)
-    with (
-        RedisServer(tmp_path / "primary") as primary,
-        Sentinel(tmp_path / "sentinel", master_port=primary.port) as sentinel,
-        desk_behind([sentinel], primary, tmp_path / "state") as desk,
-    ):
-        told: list[str] = []
-        desk.queue.add([], on_unkept=lambda: told.append("nothing was added"))
-        desk.add("a1", "a2")
-        report = desk.register(a_report())
-        assert desk.look(report) == NOT_KEPT
-        desk.queue.cancel(names("a2"), grace_s=1, on_unkept=lambda: told.append("cancel"))
-        desk.claim(report)
-        desk.queue.cancel(names("a2"), grace_s=1, on_unkept=lambda: told.append("it had ended"))
-        assert told == ["cancel"]
-        assert calls_of_wait(primary) == 0
+def test_no_claim_is_given_by_a_primary_that_sentinel_replaces(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        primary, replica = [stack.enter_context(RedisServer(tmp_path / name)) for name in ("primary", "replica")]
+        replica.follow(primary)
+        online(primary, 1)
+        sentinel = stack.enter_context(Sentinel(tmp_path / "sentinel", master_port=primary.port))
+        wait_until(lambda: sentinel.replicas() == 1, deadline_s=FAILOVER_S, what="Sentinel to know the replica")
+        desk = stack.enter_context(desk_behind([sentinel], replica, tmp_path / "state"))
+        desk.add(*(f"a{number}" for number in range(1000)))
+        report = desk.register(a_report(slots=1000))
+        given: dict[str, str] = {}
+
+        def look() -> None:
+            with contextlib.suppress(StoreUnreachableError):
+                answer = desk.look(report)
+                if isinstance(answer, Claimed):
+                    given[answer.job.id] = answer.token
+                elif answer.must_beat:
+                    desk.register(report)
+
+        def is_replaced() -> bool:
+            look()
+            return follows(primary)
+
+        for _ in range(20):
+            look()
+        with client(sentinel) as asking:
+            asking.execute_command("SENTINEL", "FAILOVER", "shopmaster")
+        wait_until(is_replaced, deadline_s=FAILOVER_S, what="the primary to become a replica", pause_s=0.0)
+        assert len(given) >= 20
+        assert {job_id: owner(replica, desk, job_id) for job_id in given} == given
 
 
 def test_a_script_that_was_forgotten_is_loaded_and_waited_for(desk: QueueDesk, family: Family) -> None:
@@ -384,16 +410,10 @@ def test_what_was_done_just_before_the_primary_died_is_known_to_the_promoted_one
         assert (answer.stale, answer.taken_up, answer.unknown) == ((), (), ())
         assert desk.states("done", "lost", "cancelled", "claimed") == ["finished", "running", "cancelled", "starting"]
 
-        # The server that died comes back after a while; Sentinel makes it a replica, and ends its connections.
+        # The server that died comes back after a while.
         family.primary.start()
 
-        def follows() -> bool:
-            told: dict[str, Any] = {}
-            with contextlib.suppress(redis.exceptions.ConnectionError), client(family.primary) as asking:
-                told = asking.info("replication")
-            return (told.get("role"), told.get("master_link_status")) == ("slave", "up")
-
-        wait_until(follows, deadline_s=FAILOVER_S, what="the old primary to follow the new one")
+        wait_until(lambda: follows(family.primary), deadline_s=FAILOVER_S, what="the old primary to follow the new one")
         assert desk.queue.started(last.job.id, last.token, pid=4711)
         wait_until(
             lambda: owner(family.primary, desk, "claimed") == last.token, deadline_s=SOON_S, what="it to catch up"

@@ -112,8 +112,8 @@ class RedisDoor:
         """Run a script as `run` does; return its answer, and whether a replica acknowledged what it wrote (WAIT).
 
         The wait is part of the same round trip and takes 0.25 s at most. It is `True` without a wait where there is no
-        replica, or our user may not WAIT; and once no replica has acknowledged anything for 15 s. Behind Sentinel a
-        server without replicas may have been replaced a moment ago, so there these 15 s count too.
+        replica, or our user may not WAIT. A server that loses its replicas may be one that is being replaced, so all
+        answers are `False` until one acknowledges again, for 15 s at most.
         """
         code = self._script(self._client, self._scripts, script)
         seen = self._replicas
@@ -256,15 +256,14 @@ class RedisDoor:
         return seen
 
     def _is_kept(self, acknowledged: Any = None) -> bool:
-        """Judge the answer to WAIT, `None` where there was none to wait for, by the replicas that are there now."""
-        now = time.monotonic()
+        """Judge the answer to WAIT, which is `None` where there was no replica to wait for."""
         is_unable = isinstance(acknowledged, exceptions.NoPermissionError) or "unknown command" in str(acknowledged)
-        is_awaited = self.address.service is not None or (self._replicas is not None and self._replicas.are_there)
-        if is_unable or not is_awaited or (isinstance(acknowledged, int) and acknowledged > 0):
+        if is_unable or (isinstance(acknowledged, int) and acknowledged > 0):
             self._unacknowledged_since = None
-            return True
-        self._unacknowledged_since = self._unacknowledged_since or now
-        return now - self._unacknowledged_since > ALONE_AFTER_S
+        elif acknowledged is not None:
+            self._unacknowledged_since = self._unacknowledged_since or time.monotonic()
+        since = self._unacknowledged_since
+        return since is None or time.monotonic() - since > ALONE_AFTER_S
 
     def _carry(self, call: Callable[[], T], *, is_write: bool = False) -> T:
         """Make one call to Redis, there and back."""
