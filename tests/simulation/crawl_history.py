@@ -65,7 +65,7 @@ class CrawlHistory(History):
         self._categories: dict[str, str] = {}
         self._number = self._coming = 0
         self._awaited: set[str] = set()
-        self._is_over = False
+        self._is_over = self._was_alone = False
 
     def begin(self) -> None:
         """Bring up hosts, seeds and workers."""
@@ -131,7 +131,8 @@ class CrawlHistory(History):
             wanted |= reachable(site, [*site.starts, *(roots & set(site.seeds))])
         if missing := sorted(wanted - items.keys()):
             self.broken.append(f"{len(missing)} of {len(wanted)} pages are lost: {missing[:5]}")
-        if twice := sorted(path for path, count in items.items() if count > 1 and path not in self.pushed):
+        may_begin_anew = self._was_alone and "SCHEDULER_FLUSH_ON_START" in self.settings
+        if twice := [] if may_begin_anew else sorted(path for path, count in items.items() if count > 1 and path not in self.pushed):
             self.broken.append(f"{len(twice)} items are there twice: {twice[:5]}")
         for life in self.lives:
             if strange := [path for _, path in life.pages if path not in self.sites[life.category].links]:
@@ -169,6 +170,7 @@ class CrawlHistory(History):
 
     def _ended(self, host: Host, life: WorkerLife) -> None:
         """Begin another in place of one that did not come to the end of the crawl, as a node does."""
+        self._was_alone = self._was_alone or all(worker.process.is_gone for worker in self.workers.values())
         if life.end == "finished":
             self._is_over = True
         elif life.end == "SIGKILL" or not self._is_over:

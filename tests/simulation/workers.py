@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from types import SimpleNamespace
@@ -158,6 +159,7 @@ class Engine:
         """Open the scheduler, then go on for ever."""
         self.scheduler = _Scheduler(self.crawler, self)
         self._start = self.spider.start()
+        self.scraper.spidermw = SimpleNamespace(process_start=self._process_start)
         Deferred.fromCoroutine(self._opening()).addErrback(self._failed)
 
     async def _opening(self) -> None:
@@ -205,19 +207,22 @@ class Engine:
 
     _handle_downloader_output = _download
 
+    async def _process_start(self) -> AsyncIterator[Any]:
+        return self.spider.start()
+
     async def _starting(self) -> None:
-        while self._start is not None and self.running:
-            try:
-                request = await anext(self._start)
-            except StopAsyncIteration:
-                self._start = None
-            except CancelledError:
-                return
-            except Exception:  # noqa: BLE001 - as the engine does
-                self._start = None
-            else:
-                self.crawl(request)
+        with suppress(CancelledError):
+            while self._start is not None and self.running:
+                await self._process_start_next()
         self.schedule()
+
+    async def _process_start_next(self) -> None:
+        try:
+            request = await anext(self._start)
+        except StopAsyncIteration:
+            self._start = None
+        else:
+            self.crawl(request)
 
     def _beat(self) -> None:
         self.schedule()
@@ -305,6 +310,7 @@ class _Scraper:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.slot = SimpleNamespace(needs_backout=lambda: False)
+        self.spidermw: Any = None
 
     async def _scrape(self, response: Any, request: Request) -> None:
         engine = self.engine

@@ -185,9 +185,7 @@ class Commit:
     has_more: bool = False
     """The worker holds back more of what it has collected: the crawl is not over."""
     start_is_done: bool = False
-    """The worker has run `start()` to its end, or cannot run it any more; said in every commit from then on."""
-    is_cut_off: bool = False
-    """The worker could not reach Redis for a while: siblings may have been cut off too, and get a full term anew."""
+    """The worker has run `start()` to its end; said in every commit from then on, heard where it has that part."""
 
 
 class Verdict(StrEnum):
@@ -260,8 +258,8 @@ class Answer:
     idle_s: float = 0.0
     """How long the crawl as a whole has had nothing to do."""
     known: int = 0
-    """With `ROLLED_BACK`: the number of the last commit that Redis remembers, -1 when it knows nothing of the worker;
-    else the number of this commit."""
+    """With `LAPSED` and `ROLLED_BACK`: the number of the last commit that Redis remembers, -1 when it knows nothing of
+    the worker; else the number of this commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +275,8 @@ class Joined:
     """No other worker was alive."""
     is_over: bool = False
     """The run that the plan names is over already: there is nothing to do, and nothing was changed."""
+    again_s: float | None = None
+    """Others may still work on the crawl that this worker would begin anew: it did not join, and asks again then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +299,8 @@ class WorkerView:
     pages: int = 0
     """How many entries it has acknowledged."""
     is_starting: bool = False
+    oldest_s: float | None = None
+    """For how long it has had the entry that it took first of those in its hands."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,10 @@ class Outbox:
         """Collect that `start()` has come to its end."""
         self._queue.append(Collected(START_END))
 
+    def drop_start_end(self) -> None:
+        """Take back that `start()` has come to its end."""
+        self._queue = deque(thing for thing in self._queue if thing.what is not START_END)
+
     def take(self, limit: int = MAX_PUSHES) -> Batch:
         """Return what is at the front and hold it no longer: at most `limit` of each kind, but at least one thing."""
         queue = self._queue

@@ -217,6 +217,7 @@ class Scheduler(BaseScheduler):
     def heed(self) -> None:
         """See `Side.heed`."""
         self._wants_requests = self._hooks.has_listeners(signals.request_dropped)
+        self._start.heed()
         if not self._exchange.is_over:
             self._woken_at = 0.0
             return
@@ -224,6 +225,10 @@ class Scheduler(BaseScheduler):
         if not self._woken_at or (self._may_end() and now - self._woken_at >= _WAKE_AGAIN_S):
             self._woken_at = now
             self._hooks.wake()
+
+    def start_is_lost(self) -> None:
+        """See `Side.start_is_lost`."""
+        self._start.lose()
 
     def count(self, name: str, number: int = 1) -> None:
         """See `Side.count`."""
@@ -265,7 +270,7 @@ class Scheduler(BaseScheduler):
         )
         if settings.obeys_crawl_delay:
             self._delays = CrawlDelays(self._crawler, exchange.learn)
-        self._start = StartRun(exchange)
+        self._start = StartRun(exchange, self._hooks.start_again)
         self._hooks.wrap_start(self._start.run)
         self._hooks.mark_pages(exchange.leases)
         self._hooks.report_ends(self._ended)

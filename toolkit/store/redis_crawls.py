@@ -207,11 +207,11 @@ class RedisCrawls:
             )
         sweep(self._door, keys.all)
 
-    def release(self, worker: WorkerName) -> bool:
+    def release(self, worker: WorkerName, *, has_died: bool) -> bool:
         """See `Crawls.release`."""
         crawl = self._door.ask("HGET", HOMES, worker)
         plan = None if crawl is None else self.plan(CrawlId(crawl))
-        return plan is not None and int(self._run(plan, "crawl_release", [worker])) >= 0
+        return plan is not None and int(self._run(plan, "crawl_release", [worker, "1" if has_died else "0"])) >= 0
 
     def ends(self, *, after: str | None) -> tuple[str, Sequence[CrawlEnd]]:
         """See `Crawls.ends`."""

@@ -1,11 +1,12 @@
 -- Carry out a worker's commit whole, take back what the dead held, and lease the next batch.
 -- KEYS: the crawl's
--- ARGV: worker, token, number, ttl_ms, want, controls_seen, marks (M has more, E start() ended, C cut off; - none), how
---       many pushes, endings, loose items and budgets; then of each push: filter, score, fingerprint, root, body; of
---       each ending: entry, disposition, why, how many items, the items; the loose items; of each budget: domain, budget
--- RETURNS: {"spoilt", key} | {"lapsed"} | {"rolled_back", known} | {"repeated", number} | {"done", number, pending,
---          workers, start, is over, idle_ms, again_ms or -1, is hungry, controls or "", refused, {duplicates},
---          {member, score, ...}}
+-- ARGV: worker, token, number, ttl_ms, want, controls_seen, marks (M has more, E start() ended; - none), how many
+--       pushes, endings, loose items, budgets, and items in all; then of each push: filter, score, fingerprint, root,
+--       body; of each ending: entry, disposition, why, how many items, the items; the loose items; of each budget:
+--       domain, budget
+-- RETURNS: {"spoilt", key} | {"lapsed", known} | {"rolled_back", known} | {"repeated", number} | {"done", number,
+--          pending, workers, start, is over, idle_ms, again_ms or -1, is hungry, controls ("" as seen, "-" none),
+--          refused, {duplicates}, {member, score, ...}}
 -- INCLUDES: crawl_seen
 local worker, token, number, ttl_ms, want = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local controls_seen, marks = tonumber(ARGV[6]), ARGV[7]
@@ -17,16 +18,26 @@ if not standing or tonumber(standing.token) < tonumber(token) then
   return { "rolled_back", -1 }
 end
 if standing.token ~= token or string.find(standing.marks, "L", 1, true) then
-  return { "lapsed" }
+  return { "lapsed", standing.token == token and standing.number or number }
 end
 if not load_state() then
   return { "rolled_back", -1 }
 end
+-- A Redis that is full refuses what brings more at its first write, and lets the rest of a script be. What brings
+-- nothing is carried out: it makes room.
+if n_pushes + tonumber(ARGV[12]) > 0 then
+  redis.call("HSET", state, "commits", string.format("%.0f", st.commits))
+else
+  redis.call("HDEL", state, "")
+end
+heard()
 if number <= standing.number then
   redis.call("ZADD", workers, now_ms + ttl_ms, worker)
+  save_state()
   return { "repeated", number }
 end
 if number > standing.number + 1 then
+  save_state()
   return { "rolled_back", standing.number }
 end
 
@@ -43,7 +54,7 @@ if spoilt then
   return { "spoilt", spoilt }
 end
 
-local at = 12
+local at = 13
 for i = #ARGV - 2 * n_budgets + 1, #ARGV, 2 do
   -- A budget that a worker learned gives way to one that an operator set.
   redis.call("HSETNX", limits, ARGV[i], ARGV[i + 1])
@@ -120,23 +131,13 @@ for i = 0, n_loose - 1 do
   deliver(string.format("%s.%.0f-%d", token, number, i), ARGV[at + i])
 end
 
-if string.find(marks, "C", 1, true) then
-  -- Where Redis was away for all, siblings are on their way back, and get a full term. Not where one of them was heard
-  -- lately: then only this worker was cut off, or the term was given already.
-  local is_alone = true
-  for _, other in ipairs(redis.call("ZRANGEBYSCORE", workers, "(" .. now_ms, "+inf")) do
-    local known = other ~= worker and standing_of(other)
-    is_alone = is_alone and not (known and tonumber(known.at_ms) > now_ms - ttl_ms / 3)
-  end
-  for _, other in ipairs(is_alone and redis.call("ZRANGE", workers, 0, -1) or {}) do
-    redis.call("ZADD", workers, "GT", now_ms + ttl_ms, other)
-  end
-end
 redis.call("ZADD", workers, now_ms + ttl_ms, worker)
 reclaim_lapsed(worker)
 
 local start = "done"
-if string.find(marks, "E", 1, true) and (st.start == worker or st.start == "") then
+-- Only who has the part of start() knows of its end. Of others it is nothing but hearsay, which may be of a time that
+-- this Redis has forgotten.
+if string.find(marks, "E", 1, true) and st.start == worker then
   st.start = "!"
 elseif st.start == "" then
   st.start = worker
@@ -147,14 +148,7 @@ end
 
 local leased = {}
 local function lease(score, member)
-  redis.call("HSET", own_hands, string.sub(member, 1, 8), score .. " " .. member)
-  if st.limited == 1 and not is_seed(member) then
-    local domain = host_of(member)
-    local budget = budget_of(domain)
-    if budget and budget[2] > 0 then
-      redis.call("HINCRBY", budgets, "#" .. domain, 1)
-    end
-  end
+  hold(own_hands, score, member)
   leased[#leased + 1] = member
   leased[#leased + 1] = score
 end
@@ -209,7 +203,9 @@ local function room_of(domain, budget)
   if per_second > 0 and room > 0 then
     local tokens, since = string.match(redis.call("HGET", budgets, domain) or "", "^(%S+) (%S+)$")
     local burst = math.max(1, per_second / 4)
-    tokens = since and math.min(burst, tonumber(tokens) + (now_ms - tonumber(since)) * per_second / 1000) or 1
+    -- A clock that was set back has not let any time pass.
+    local passed_ms = since and math.max(0, now_ms - tonumber(since))
+    tokens = since and math.min(burst, tonumber(tokens) + passed_ms * per_second / 1000) or 1
     redis.call("HSET", budgets, domain, string.format("%.6f %.0f", tokens, now_ms))
     if tokens < room then
       room, again_ms = math.floor(tokens + 1e-6), math.max(1, math.ceil((1 - tokens % 1) * 1000 / per_second))
@@ -338,6 +334,9 @@ if st.limited == 1 and redis.call("HLEN", budgets) > 1000 then
 end
 if #leased > 0 or n_pushes > #duplicates then
   st.ended = 0
+  if st.run ~= "" then
+    redis.call("ZREM", runs, st.crawl .. " " .. st.run)
+  end
 end
 local left = pending()
 local is_over, again_ms = 0, -1
@@ -382,7 +381,8 @@ end
 grow_packed()
 save_state()
 
-local told = known.version ~= controls_seen and wishes or ""
+-- Controls that a Redis which came back older has forgotten are none.
+local told = known.version ~= controls_seen and (wishes or "-") or ""
 local idle_ms = st.idle_since > 0 and now_ms - st.idle_since or 0
 return {
   "done", number, left, n_workers, start, is_over, idle_ms, again_ms, is_hungry, told, refused, duplicates, leased,

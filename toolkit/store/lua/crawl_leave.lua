@@ -9,6 +9,7 @@ local standing = standing_of(worker)
 if not standing or standing.token ~= ARGV[2] or not load_state() then
   return 0
 end
+heard()
 reclaim(worker, false)
 redis.call("HDEL", standings, worker)
 reclaim_lapsed("")
