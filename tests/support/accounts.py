@@ -12,7 +12,7 @@ from support.debian import ensure_installed, why_not_installed
 from support.require import require
 
 PASSWORD = "Tr0ub4dor & 3"
-_TOOLS = {"useradd": "passwd", "sudo": "sudo"}
+_TOOLS = {"useradd": "passwd", "sudo": "sudo", "pkill": "procps"}
 
 
 class Account:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -30,8 +33,14 @@ def chromium() -> Iterator[Browser]:
     require(problem is None, problem or "")
     ensure_installed(CHROMIUM)
     expect.set_options(timeout=SOON_MS)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=list(ARGS))
+    # A path of temporary folders may be too long for the name of its socket.
+    with tempfile.TemporaryDirectory(prefix="chromium-", dir="/tmp") as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"),
+            headless=True,
+            args=list(ARGS),
+            env={**os.environ, "TMPDIR": folder},
+        )
         try:
             yield browser
         finally:
