@@ -19,8 +19,9 @@ from support.scrapyd_node import TEST_CREDENTIALS, ScrapydNode, running_nodes
 
 
 def pytest_configure() -> None:
-    """Make every start of the tests the same: root's programs on the PATH, Ctrl-C heard, no deadline for examples."""
+    """Make every start of the tests the same: PATH, umask, Ctrl-C, and no deadline for examples."""
     reach_roots_programs()
+    os.umask(0o022)
     # A shell starts what runs in the background deaf to Ctrl-C, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("patient", settings.get_profile(settings.get_current_profile_name()), deadline=None)

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
-from support.debian import ensure_installed, why_not_installed
-from support.require import require
+from support.debian import require_installed
 
 CHROMIUM = {"chromium": "chromium"}
 # They stop the browser's own connections, which have nothing to do with any page.
@@ -29,9 +28,7 @@ Theme = Literal["light", "dark"]
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Start a browser; installed first where it is missing and may be."""
-    problem = why_not_installed(CHROMIUM)
-    require(problem is None, problem or "")
-    ensure_installed(CHROMIUM)
+    require_installed(CHROMIUM)
     expect.set_options(timeout=SOON_MS)
     # A path of temporary folders may be too long for the name of its socket.
     with tempfile.TemporaryDirectory(prefix="chromium-", dir="/tmp") as folder, sync_playwright() as playwright:
