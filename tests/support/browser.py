@@ -12,7 +12,8 @@ from typing import Any, Literal
 from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
 from support.debian import require_installed
 
-CHROMIUM = {"chromium": "chromium"}
+CHROMIUM = {"chromium": "chromium", "libatomic.so.1": "libatomic1"}
+"""The browser, and what Playwright's own program needs."""
 # They stop the browser's own connections, which have nothing to do with any page.
 ARGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import shutil
@@ -26,9 +27,19 @@ def reach_roots_programs() -> None:
 
 
 def missing(tools: Mapping[str, str]) -> list[str]:
-    """Return the packages of those tools that are not there; `tools` maps a program to its package."""
+    """Return the packages of those tools that are not there; `tools` maps a program, or a library, to its package."""
     reach_roots_programs()
-    return [package for tool, package in tools.items() if not shutil.which(tool)]
+    return [package for tool, package in tools.items() if not _is_there(tool)]
+
+
+def _is_there(tool: str) -> bool:
+    if ".so" not in tool:
+        return shutil.which(tool) is not None
+    try:
+        ctypes.CDLL(tool)
+    except OSError:
+        return False
+    return True
 
 
 def why_not_installed(tools: Mapping[str, str]) -> str | None:
