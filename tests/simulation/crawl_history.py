@@ -132,7 +132,8 @@ class CrawlHistory(History):
         if missing := sorted(wanted - items.keys()):
             self.broken.append(f"{len(missing)} of {len(wanted)} pages are lost: {missing[:5]}")
         may_begin_anew = self._was_alone and "SCHEDULER_FLUSH_ON_START" in self.settings
-        if twice := [] if may_begin_anew else sorted(path for path, count in items.items() if count > 1 and path not in self.pushed):
+        twice = sorted(path for path, count in items.items() if count > 1 and path not in self.pushed)
+        if twice and not may_begin_anew:
             self.broken.append(f"{len(twice)} items are there twice: {twice[:5]}")
         for life in self.lives:
             if strange := [path for _, path in life.pages if path not in self.sites[life.category].links]:
