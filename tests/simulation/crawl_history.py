@@ -63,7 +63,8 @@ class CrawlHistory(History):
         self.slow = set(chance.sample(sorted(links), 2)) if chance.random() < 0.3 else set()
         self.pushed: dict[str, float] = {}
         self._categories: dict[str, str] = {}
-        self._number = self._coming = 0
+        self._jobs: dict[str, str] = {}
+        self._number = 0
         self._awaited: set[str] = set()
         self._is_over = self._was_alone = False
 
@@ -114,7 +115,7 @@ class CrawlHistory(History):
 
     def is_settled(self) -> bool:
         """Tell whether all workers have ended by themselves."""
-        return self.is_late() and not self._coming
+        return self.is_late() and not self._awaited
 
     def judge(self, *, is_settled: bool) -> None:
         """Say what is not as it must be."""
@@ -147,18 +148,20 @@ class CrawlHistory(History):
                 self.broken.append(f"{dead} entries count as deadly, after {deaths} deaths")
 
     def _start(self, host: Host) -> None:
-        self._coming -= host.name in self._awaited
         self._awaited.discard(host.name)
         if host.holder() is not None:
             self._soon(host, 1.0)
             return
+        if self._is_over and host.name not in self._jobs and self._number:
+            return
         self._number += 1
         category = self._categories[host.name]
-        token = f"{self._number}.{round(self.world.now * 1000)}:{host.name}:life"
-        folder = RunFolder(self.folder / f"job-{self._number}~1")
+        job_id = self._jobs.setdefault(host.name, f"job-{self._number}")
+        token = f"{self._number}.{round(self.world.now * 1000)}.1.1:{host.name}:life"
+        folder = RunFolder(self.folder / f"{job_id}~{self._number}")
         folder.path.mkdir(parents=True)
-        folder.write(CLAIM, {"job_id": f"job-{self._number}", "token": token, "project": "shop", "spider": "books"})
-        life = WorkerLife(f"job-{self._number}", self.world.now, category)
+        folder.write(CLAIM, {"job_id": job_id, "token": token, "project": "shop", "spider": "books"})
+        life = WorkerLife(f"{job_id}~{self._number}", self.world.now, category)
         self.lives.append(life)
         process = Process(host, None)
         args = {"category": category} if len(self.sites) > 1 else {}
@@ -170,16 +173,17 @@ class CrawlHistory(History):
         worker.begin()
 
     def _ended(self, host: Host, life: WorkerLife) -> None:
-        """Begin another in place of one that did not come to the end of the crawl, as a node does."""
+        """Begin a killed one's job again, as a node does, and another in place of one that was ended on purpose."""
         self._was_alone = self._was_alone or all(worker.process.is_gone for worker in self.workers.values())
         if life.end == "finished":
             self._is_over = True
-        elif life.end == "SIGKILL" or not self._is_over:
-            self._soon(host, self.chance.choice((0.2, 5.0, 40.0)))
+            return
+        if life.end != "SIGKILL":
+            del self._jobs[host.name]
+        self._soon(host, self.chance.choice((0.2, 5.0, 40.0)))
 
     def _soon(self, host: Host, in_s: float) -> None:
         self._awaited.add(host.name)
-        self._coming += 1
         self.later_s(in_s, partial(self._start, host))
 
     def page_s(self, path: str) -> float:

@@ -132,7 +132,7 @@ class RedisFrontier:
         """See `Frontier.leave`."""
         plan = self._plan
         marks = ["1" if is_finished else "0", "1" if plan.persists else "0"]
-        was_cleared = bool(self._run("crawl_leave", [worker, token, *marks, plan.crawl, plan.run]))
+        was_cleared = bool(self._run("crawl_leave", [worker, token, *marks, plan.crawl]))
         if is_finished:
             # Also where the answer to an earlier call was lost, which had cleared it.
             sweep(self._door, self._all)

@@ -332,10 +332,10 @@ if st.limited == 1 and redis.call("HLEN", budgets) > 1000 then
     end
   end
 end
-if #leased > 0 or n_pushes > #duplicates then
-  st.ended = 0
-  if st.run ~= "" then
-    redis.call("ZREM", runs, st.crawl .. " " .. st.run)
+if st.was_over == 1 and (#leased > 0 or n_pushes > #duplicates) then
+  st.ended, st.was_over = 0, 0
+  for run in each_run() do
+    redis.call("ZREM", runs, st.crawl .. " " .. run)
   end
 end
 local left = pending()

@@ -29,7 +29,7 @@ end
 -- All that may refuse comes first: who is refused has changed nothing.
 local is_there = load_state()
 local is_empty = not is_there or (pending() == 0 and in_all_hands() == 0)
-local is_of_this_run = is_there and st.run == ARGV[15]
+local is_of_this_run = is_there and is_of_run(ARGV[15])
 if is_new_life and ARGV[15] ~= "" and redis.call("ZSCORE", runs, crawl .. " " .. ARGV[15]) then
   -- Another run may be under way by now. Of its own run something may have come after it was over.
   if is_empty or not is_of_this_run then
@@ -148,15 +148,12 @@ if redis.call("HLEN", standings) > STANDINGS_KEPT then
   end
 end
 
-local is_same_run = ARGV[15] ~= "" and st.run == ARGV[15]
-if is_new_life and is_first and is_empty and not (is_same_run and st.start == "!") then
+if is_new_life and is_first and is_empty and not (is_of_this_run and st.start == "!") then
   -- A new run of the crawl: start() goes again, and may bring again what it brought before.
-  st.start = ""
+  st.start, st.run = "", ""
   redis.call("UNLINK", starts)
 end
-if ARGV[15] ~= "" then
-  st.run = ARGV[15]
-end
+add_run(ARGV[15])
 if redis.call("EXISTS", limits) == 0 and #ARGV > 15 then
   for at = 16, #ARGV, 2 do
     redis.call("HSET", limits, ARGV[at], ARGV[at + 1])

@@ -18,7 +18,7 @@ local now_ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 local NUMBERS = {
   "seq", "seen_count", "seen_level", "seen_split", "parked", "pages", "items", "duplicates", "idle_since", "created_ms",
-  "limited", "max_deaths", "hungry_ms", "bloom_cap", "bloom_bits", "ended", "commits", "heard_ms", "terms_ms",
+  "limited", "max_deaths", "hungry_ms", "bloom_cap", "bloom_bits", "ended", "was_over", "commits", "heard_ms", "terms_ms",
   "ttl_ms",
 }
 local TEXTS = {
@@ -319,6 +319,25 @@ local function in_all_hands()
     sum = sum + redis.call("HLEN", hands .. worker)
   end
   return sum
+end
+
+-- A crawl has the runs of all who came to it since it was begun, the last ten of them: parted by spaces.
+local MAX_RUNS = 10
+local function is_of_run(run)
+  return run ~= "" and string.find(" " .. st.run .. " ", " " .. run .. " ", 1, true) ~= nil
+end
+
+local function add_run(run)
+  if run ~= "" and not is_of_run(run) then
+    st.run = st.run == "" and run or st.run .. " " .. run
+    if select(2, string.gsub(st.run, " ", "")) >= MAX_RUNS then
+      st.run = string.match(st.run, "^%S+ (.*)$")
+    end
+  end
+end
+
+local function each_run()
+  return string.gmatch(st.run, "%S+")
 end
 
 local RUNS_KEPT_MS = 7 * 86400 * 1000
