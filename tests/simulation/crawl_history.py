@@ -129,11 +129,12 @@ class CrawlHistory(History):
         roots = self.pushed.keys() - self._unread() - forgotten
         wanted: set[str] = set()
         for site in self.sites.values():
-            wanted |= reachable(site, [*site.starts, *(roots & set(site.seeds))])
+            found = reachable(site, [*site.starts, *(roots & set(site.seeds))])
+            wanted |= {item for path in found for item in site.items(path)}
         if missing := sorted(wanted - items.keys()):
-            self.broken.append(f"{len(missing)} of {len(wanted)} pages are lost: {missing[:5]}")
-        may_begin_anew = self._was_alone and "SCHEDULER_FLUSH_ON_START" in self.settings
-        twice = sorted(path for path, count in items.items() if count > 1 and path not in self.pushed)
+            self.broken.append(f"{len(missing)} of {len(wanted)} items are lost: {missing[:5]}")
+        may_begin_anew = self._began_anew() or (self._was_alone and "SCHEDULER_FLUSH_ON_START" in self.settings)
+        twice = sorted(path for path, count in items.items() if count > 1 and path.split("#")[0] not in self.pushed)
         if twice and not may_begin_anew:
             self.broken.append(f"{len(twice)} items are there twice: {twice[:5]}")
         for life in self.lives:
@@ -146,6 +147,13 @@ class CrawlHistory(History):
             deaths = sum(life.end == "SIGKILL" for life in self.lives)
             if deaths < DEADLY:
                 self.broken.append(f"{dead} entries count as deadly, after {deaths} deaths")
+
+    def _began_anew(self) -> bool:
+        """Tell whether a worker came when the crawl was over, which is a new crawl where no run says otherwise."""
+        over_at = min((life.ended_at for life in self.lives if life.end == "finished" and life.ended_at), default=None)
+        if "FRONTIER_RUN" in self.settings or over_at is None:
+            return False
+        return any(life.pages and life.pages[0][0] > over_at for life in self.lives)
 
     def _start(self, host: Host) -> None:
         self._awaited.discard(host.name)
@@ -244,7 +252,8 @@ def a_site(chance: Any, category: str) -> Site:
         known.append(path)
     for _ in range(pages // 5):
         links[chance.choice(known)].append(f"{category}-p{chance.randrange(pages)}")
-    return Site(links, starts, seeds)
+    dump = chance.choice(known) if chance.random() < 0.15 else ""
+    return Site(links, starts, seeds, dump)
 
 
 def reachable(site: Site, roots: list[str]) -> set[str]:

@@ -33,11 +33,16 @@ HOST = "http://shop.example/"
 
 @dataclass(frozen=True)
 class Site:
-    """What a crawl may find: the links of each page, and from where it begins."""
+    """What a crawl may find: the links of each page, from where it begins, and a page that brings very many items."""
 
     links: Mapping[str, Sequence[str]]
     starts: Sequence[str]
     seeds: Sequence[str] = ()
+    dump: str = ""
+
+    def items(self, path: str) -> list[str]:
+        """Return what a page brings."""
+        return [path, *(f"{path}#{number}" for number in range(1300))] if path == self.dump else [path]
 
 
 @dataclass
@@ -314,9 +319,13 @@ class _Scraper:
 
     async def _scrape(self, response: Any, request: Request) -> None:
         engine = self.engine
-        links = engine.worker.site.links.get(response.path, ())
-        outputs = [response.path.encode(), *(Request(HOST + each, priority=len(each) % 3) for each in links)]
+        site = engine.worker.site
+        item, *many = site.items(response.path)
+        links = site.links.get(response.path, ())
+        outputs = [item.encode(), *(Request(HOST + each, priority=len(each) % 3) for each in links)]
         engine.chance.shuffle(outputs)
+        for each in many:
+            await self._process_spidermw_output_async(each.encode(), response)
         for output in outputs:
             if engine.chance.random() < 0.2:
                 await engine._pause(engine.chance.uniform(0, 0.3))

@@ -13,6 +13,7 @@ from support.waiting import wait_until
 
 from toolkit.model.crawls import (
     MAX_DELIVERIES,
+    Ahead,
     Answer,
     Commit,
     Controls,
@@ -133,6 +134,7 @@ class Worker:
         *pushes: Push,
         done: Sequence[Done] = (),
         want: int = 0,
+        ahead: Sequence[Ahead] = (),
         loose_items: Sequence[bytes] = (),
         has_more: bool = False,
         is_starting: bool = False,
@@ -147,6 +149,7 @@ class Worker:
             want=want,
             pushes=pushes,
             done=tuple(done),
+            ahead=tuple(ahead),
             loose_items=tuple(loose_items),
             controls_seen=self.controls.version,
             has_more=has_more,

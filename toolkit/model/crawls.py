@@ -157,14 +157,24 @@ class Done:
     disposition: Disposition = Disposition.ACKNOWLEDGED
     items: tuple[bytes, ...] = ()
     why: str = ""
+    ahead: int = 0
+    """How many items of its page went before, in `Ahead`; all of them are delivered, or the page is done again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Items of a page that has not ended: they wait in Redis, and are delivered once it is acknowledged."""
+
+    entry: EntryId
+    items: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
     """The worker's one atomic write. Carried out whole, or not at all.
 
-    `pushes` are carried out before `done`. Whoever takes part of what he has collected must take it from the front:
-    the end of a page goes with or after all that the page brought.
+    `pushes` are carried out before `ahead`, and both before `done`. Whoever sends a part of what was collected takes it
+    from the front: the end of a page goes with or after all that the page brought.
     """
 
     worker: WorkerName
@@ -176,6 +186,7 @@ class Commit:
     """How many entries to lease."""
     pushes: tuple[Push, ...] = ()
     done: tuple[Done, ...] = ()
+    ahead: tuple[Ahead, ...] = ()
     loose_items: tuple[bytes, ...] = ()
     """Items that no page brought: from `start()`."""
     limits: tuple[DomainLimit, ...] = ()

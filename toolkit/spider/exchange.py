@@ -191,6 +191,7 @@ class Exchange:
             want=want,
             pushes=batch.pushes,
             done=batch.done,
+            ahead=batch.ahead,
             loose_items=batch.loose_items,
             limits=self._sent_limits,
             controls_seen=self._controls_seen,

@@ -17,7 +17,7 @@ from scrapy.exceptions import CloseSpider, DontCloseSpider
 from twisted.internet.defer import Deferred, succeed
 from twisted.python.failure import Failure
 
-from toolkit.model.crawls import Controls, Disposition, Done, Filter, Joined, Push
+from toolkit.model.crawls import MAX_PUSHES, Controls, Disposition, Done, Filter, Joined, Push
 from toolkit.model.errors import CrawlctlError, UnwritableError
 from toolkit.model.jobs import FRONTIER_UNUSABLE
 from toolkit.spider.calls import Calls, told
@@ -30,7 +30,7 @@ from toolkit.spider.fingerprints import Fingerprints
 from toolkit.spider.frontier_settings import FrontierSettings, read_settings
 from toolkit.spider.hooks import Hooks
 from toolkit.spider.leases import PAGE, Lease
-from toolkit.spider.outbox import Batch
+from toolkit.spider.outbox import MAX_BYTES, Batch
 from toolkit.spider.requests import RequestWriter
 from toolkit.spider.seeds import SeedSource
 from toolkit.spider.seen_cache import SeenCache
@@ -157,6 +157,10 @@ class Scheduler(BaseScheduler):
             exchange.added()
         elif page.is_open:
             page.items.append(payload)
+            page.items_bytes += len(payload)
+            if len(page.items) >= MAX_PUSHES or page.items_bytes > MAX_BYTES / 2:
+                exchange.outbox.go_ahead(page)
+                exchange.added()
 
     # What the exchange asks for and tells: see `Side`.
 
@@ -353,7 +357,7 @@ class Scheduler(BaseScheduler):
     def _ended(self, request: Request) -> None:
         lease = self._exchange.leases.end(request)
         if lease is not None:
-            self._let_go(lease, Done(lease.entry, Disposition.ACKNOWLEDGED, tuple(lease.items)))
+            self._let_go(lease, Done(lease.entry, items=lease.take_items(), ahead=lease.ahead))
 
     def _let_go(self, lease: Lease, done: Done) -> None:
         lease.end()

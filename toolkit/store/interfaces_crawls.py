@@ -172,6 +172,9 @@ class Crawls(Protocol):
 
         """
 
+    def deliver(self, crawl: CrawlId) -> None:
+        """Deliver the items that still wait for it, since their pages brought very many; workers do it as they go."""
+
     def release(self, worker: WorkerName, *, has_died: bool) -> bool:
         """Say that a worker is gone or lost: what it held goes back at once. `False` when nobody knows it. Idempotent.
 

@@ -196,6 +196,8 @@ class RedisCrawls:
         """See `Crawls.clear`."""
         plan = self.plan(crawl) or _default_plan(crawl)
         keys = FrontierKeys(plan.keys)
+        if keep_items:
+            self.deliver(crawl)
         marks = ["1" if mark else "0" for mark in (force, keep_seen, keep_items)]
         live = self._door.run("crawl_clear", keys=[*keys.all, keys.drains], args=[crawl, *marks])
         if live:
@@ -206,6 +208,12 @@ class RedisCrawls:
                 hint=f"cancel its jobs first (crawlctl crawls show {crawl}), or --force",
             )
         sweep(self._door, keys.all)
+
+    def deliver(self, crawl: CrawlId) -> None:
+        """See `Crawls.deliver`."""
+        plan = self.plan(crawl)
+        while plan is not None and self._run(plan, "crawl_deliver", []):
+            pass
 
     def release(self, worker: WorkerName, *, has_died: bool) -> bool:
         """See `Crawls.release`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from toolkit.model.crawls import (
@@ -174,17 +174,27 @@ def commit_arguments(commit: Commit, kind: SeenKind) -> list[Argument]:
     args: list[Argument] = [
         *(commit.worker, commit.token, commit.number, _ms(commit.ttl_s), commit.want, commit.controls_seen),
         *(marks or "-", len(commit.pushes), len(commit.done), len(commit.loose_items), len(commit.limits)),
-        len(commit.loose_items) + sum(len(done.items) for done in commit.done),
+        len(commit.loose_items) + sum(len(brought) for brought in _items_of_pages(commit)),
+        len(commit.ahead),
     ]
     for push in commit.pushes:
         form, root = form_of(push.fingerprint, kind) if push.fingerprint else (b"", 0)
         args += (push.filter.value, score_of(push.priority), form, root, push.body)
+    for part in commit.ahead:
+        args += (part.entry, len(part.items), *part.items)
     for done in commit.done:
-        args += (done.entry, done.disposition.value, done.why, len(done.items), *done.items)
+        args += (done.entry, done.disposition.value, done.why, done.ahead, len(done.items), *done.items)
     args += commit.loose_items
     for limit in commit.limits:
         args += (limit.domain, write_limit(limit))
     return args
+
+
+def _items_of_pages(commit: Commit) -> Iterator[tuple[bytes, ...]]:
+    for done in commit.done:
+        yield done.items
+    for part in commit.ahead:
+        yield part.items
 
 
 def _answer(told: Sequence[Any]) -> Answer:

@@ -1,9 +1,10 @@
 -- Carry out a worker's commit whole, take back what the dead held, and lease the next batch.
 -- KEYS: the crawl's
 -- ARGV: worker, token, number, ttl_ms, want, controls_seen, marks (M has more, E start() ended; - none), how many
---       pushes, endings, loose items, budgets, and items in all; then of each push: filter, score, fingerprint, root,
---       body; of each ending: entry, disposition, why, how many items, the items; the loose items; of each budget:
---       domain, budget
+--       pushes, endings, loose items, budgets, items in all, and parts of items that go ahead of their page; then of
+--       each push: filter, score, fingerprint, root, body; of each such part: entry, how many, the items; of each
+--       ending: entry, disposition, why, how many items went ahead, how many come now, these; the loose items; of each
+--       budget: domain, budget
 -- RETURNS: {"spoilt", key} | {"lapsed", known} | {"rolled_back", known} | {"repeated", number} | {"done", number,
 --          pending, workers, start, is over, idle_ms, again_ms or -1, is hungry, controls ("" as seen, "-" none),
 --          refused, {duplicates}, {member, score, ...}}
@@ -11,7 +12,7 @@
 local worker, token, number, ttl_ms, want = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local controls_seen, marks = tonumber(ARGV[6]), ARGV[7]
 local n_pushes, n_ends = tonumber(ARGV[8]), tonumber(ARGV[9])
-local n_loose, n_budgets = tonumber(ARGV[10]), tonumber(ARGV[11])
+local n_loose, n_budgets, n_parts = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[13])
 
 local standing = standing_of(worker)
 if not standing or tonumber(standing.token) < tonumber(token) then
@@ -54,7 +55,7 @@ if spoilt then
   return { "spoilt", spoilt }
 end
 
-local at = 13
+local at = 14
 for i = #ARGV - 2 * n_budgets + 1, #ARGV, 2 do
   -- A budget that a worker learned gives way to one that an operator set.
   redis.call("HSETNX", limits, ARGV[i], ARGV[i + 1])
@@ -87,28 +88,39 @@ for i = 0, n_pushes - 1 do
   end
 end
 
-local function deliver(key, body)
-  n_items = n_items + 1
-  if st.items_kind == "list" then
-    redis.call("RPUSH", items, body)
-  else
-    redis.call("XADD", items, "*", "k", key, "v", body)
+for _ = 1, n_parts do
+  local entry, count = ARGV[at], tonumber(ARGV[at + 1])
+  if redis.call("HEXISTS", own_hands, entry) == 1 then
+    redis.call("RPUSH", staged .. id_of(entry), unpack(ARGV, at + 2, at + 1 + count))
+    redis.call("HINCRBY", staging, entry, count)
   end
+  at = at + 2 + count
 end
 
 for _ = 1, n_ends do
-  local entry, disposition, why, count = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
-  at = at + 4
+  local entry, disposition, why, ahead, count = unpack(ARGV, at, at + 4)
+  ahead, count, at = tonumber(ahead), tonumber(count), at + 5
+  if ahead > 0 and disposition == "a" and tonumber(redis.call("HGET", staging, entry) or 0) ~= ahead then
+    -- This Redis has forgotten some of them: the page is done again.
+    disposition, refused = "b", refused + 1
+  end
   local held = (disposition ~= "a" or st.limited == 1) and redis.call("HGET", own_hands, entry)
   if redis.call("HDEL", own_hands, entry) == 0 then
     refused = refused + 1
   elseif disposition == "a" then
     n_acknowledged = n_acknowledged + 1
-    if count > 0 then
-      local key = string.format("%.0f-", (struct.unpack(">I8", entry)))
+    if ahead > 0 then
+      if count > 0 then
+        redis.call("RPUSH", staged .. id_of(entry), unpack(ARGV, at, at + count - 1))
+      end
+      redis.call("HDEL", staging, entry)
+      st.outgoing = redis.call("RPUSH", outgoing, id_of(entry) .. " 0")
+    elseif count > 0 then
+      local key = id_of(entry) .. "-"
       for i = 0, count - 1 do
         deliver(key .. i, ARGV[at + i])
       end
+      n_items = n_items + count
     end
     if held then
       local _, member = split_held(held)
@@ -117,6 +129,7 @@ for _ = 1, n_ends do
   else
     local score, member = split_held(held)
     free_slot(member)
+    drop_staged(entry)
     if disposition == "b" then
       put_back(score, member)
     elseif disposition == "x" then
@@ -130,6 +143,7 @@ end
 for i = 0, n_loose - 1 do
   deliver(string.format("%s.%.0f-%d", token, number, i), ARGV[at + i])
 end
+n_items = n_items + n_loose + deliver_staged()
 
 redis.call("ZADD", workers, now_ms + ttl_ms, worker)
 reclaim_lapsed(worker)
@@ -341,7 +355,7 @@ end
 local left = pending()
 local is_over, again_ms = 0, -1
 if left == 0 and #leased == 0 and seeds_waiting() == 0 and in_all_hands() == 0 then
-  if st.start == "!" and not anyone_has_more() then
+  if st.start == "!" and st.outgoing == 0 and not anyone_has_more() then
     is_over = 1
   end
   if st.idle_since == 0 then
@@ -353,6 +367,9 @@ end
 if st.parked > 0 then
   local first = redis.call("ZRANGE", due, 0, 0, "WITHSCORES")
   again_ms = first[2] and math.max(0, tonumber(first[2]) - now_ms) or -1
+end
+if st.outgoing > 0 then
+  again_ms = 0
 end
 
 local is_hungry = (left == 0 and st.hungry ~= "" and st.hungry ~= worker and st.hungry_ms > now_ms - 1000) and 1 or 0

@@ -122,6 +122,7 @@ if is_flushed then
   for _, held in ipairs(redis.call("HKEYS", standings)) do
     redis.call("UNLINK", hands .. held)
   end
+  drop_all_staged()
   redis.call("UNLINK", queue, seen, state, suspects, dead, blocked, starts, due, budgets, rate)
   is_there, is_empty = load_state(), true
 end

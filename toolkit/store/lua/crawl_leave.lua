@@ -19,6 +19,7 @@ local is_over = is_finished
   and pending() == 0
   and in_all_hands() == 0
   and seeds_waiting() == 0
+  and st.outgoing == 0
   and not anyone_has_more()
 if is_over then
   for run in each_run() do

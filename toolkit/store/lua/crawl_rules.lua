@@ -19,7 +19,7 @@ local now_ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local NUMBERS = {
   "seq", "seen_count", "seen_level", "seen_split", "parked", "pages", "items", "duplicates", "idle_since", "created_ms",
   "limited", "max_deaths", "hungry_ms", "bloom_cap", "bloom_bits", "ended", "was_over", "commits", "heard_ms", "terms_ms",
-  "ttl_ms",
+  "ttl_ms", "outgoing",
 }
 local TEXTS = {
   "order", "seen", "seeds", "items_kind", "start", "suspect_of", "crawl", "run", "hungry", "seen_epoch", "bloom",
@@ -185,10 +185,69 @@ local function bury(score, member, why)
   redis.call("HSET", dead, string.sub(member, 1, 8), buried)
 end
 
+-- The items of a page that brings very many go ahead of its end, in parts: they wait in a list of its entry's own, and
+-- are delivered once it is acknowledged, some at a time, so that nobody waits for a million of them. `staging` counts
+-- them by entry; `outgoing` lists the entries that are acknowledged, as "<id> <how many are delivered>".
+local staged, staging, outgoing = queue .. ":staged:", queue .. ":staging", queue .. ":outgoing"
+
+local function id_of(entry)
+  return string.format("%.0f", (struct.unpack(">I8", entry)))
+end
+
+local function drop_staged(entry)
+  if redis.call("HDEL", staging, entry) == 1 then
+    redis.call("UNLINK", staged .. id_of(entry))
+  end
+end
+
+local function drop_all_staged()
+  for _, entry in ipairs(redis.call("HKEYS", staging)) do
+    redis.call("UNLINK", staged .. id_of(entry))
+  end
+  for _, each in ipairs(redis.call("LRANGE", outgoing, 0, -1)) do
+    redis.call("UNLINK", staged .. string.match(each, "^%d+"))
+  end
+  redis.call("UNLINK", staging, outgoing)
+end
+
+local function deliver(key, body)
+  if st.items_kind == "list" then
+    redis.call("RPUSH", items, body)
+  else
+    redis.call("XADD", items, "*", "k", key, "v", body)
+  end
+end
+
+-- Deliver some of the items that wait for it, as many as take a few milliseconds; return how many.
+local DELIVERED_AT_ONCE, BYTES_AT_ONCE = 1000, 4 * 2 ^ 20
+local function deliver_staged()
+  local done, bytes = 0, 0
+  while st.outgoing > 0 and done < DELIVERED_AT_ONCE and bytes < BYTES_AT_ONCE do
+    local id, moved = string.match(redis.call("LINDEX", outgoing, 0) or "", "^(%d+) (%d+)$")
+    local found = id and redis.call("LPOP", staged .. id, 50) or {}
+    for i, body in ipairs(found) do
+      deliver(id .. "-" .. string.format("%.0f", moved + i - 1), body)
+      bytes = bytes + #body
+    end
+    done = done + #found
+    if found[1] then
+      redis.call("LSET", outgoing, 0, id .. " " .. string.format("%.0f", moved + #found))
+    else
+      redis.call("LPOP", outgoing)
+      st.outgoing = redis.call("LLEN", outgoing)
+    end
+  end
+  return done
+end
+
 -- Take a worker's standing away, and put what it held back; each of its entries counts one more death if it died.
 local function reclaim(worker, has_died)
   local held = redis.call("HGETALL", hands .. worker)
+  local is_any_staged = redis.call("EXISTS", staging) == 1
   for i = 2, #held, 2 do
+    if is_any_staged then
+      drop_staged(held[i - 1])
+    end
     local score, member = split_held(held[i])
     free_slot(member)
     local deaths = (string.byte(member, 9) or 0) % SEED + (has_died and 1 or 0)
