@@ -246,6 +246,32 @@ def test_a_server_that_loses_its_replicas_is_trusted_after_a_while(
     assert calls_of_wait(family.primary) == waits
 
 
+def test_a_killed_server_that_comes_back_without_its_replicas_gives_no_job(
+    desk: QueueDesk, family: Family, tmp_path: Path
+) -> None:
+    primary, (one, two) = family.primary, family.replicas
+    desk.add("a1")
+    report = desk.register(a_report())
+    primary.kill()
+    with client(one) as asking:
+        asking.replicaof("NO", "ONE")
+    two.follow(one)
+    primary.start()
+    desk.register(report)
+    # It takes itself for the primary until it is told otherwise; what it accepts until then will be gone.
+    assert desk.look(report) == desk.look(report) == NOT_KEPT
+
+    primary.follow(one)
+    with queue_desk(one.url, tmp_path / "other") as other:
+        other.beat(other.register(report))
+        claim = other.claim(report)
+        assert claim.job.attempt == 1
+        two.kill()
+        # The server that died now counts as a replica like any other.
+        assert other.finish(claim) is JobState.FINISHED
+    wait_until(lambda: desk.states("a1") == ["finished"], deadline_s=SOON_S, what="it to have caught up")
+
+
 def test_a_single_server_is_sent_no_wait(tmp_path: Path) -> None:
     with RedisServer(tmp_path / "redis") as server, queue_desk(server.url, tmp_path / "state") as desk:
         desk.add("a1", "a2")

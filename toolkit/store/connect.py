@@ -252,7 +252,11 @@ class RedisDoor:
     def _see_replicas(self, told: Any) -> _Replicas:
         parts = told.values() if isinstance(told, Mapping) else ()
         are_there = any(isinstance(part, Mapping) and part.get("state") == "online" for part in parts)
+        before = self._replicas
         self._replicas = seen = _Replicas(are_there, self._connections, time.monotonic())
+        if before is not None and before.are_there and not are_there:
+            # A server that was killed and comes back takes itself for the primary until it hears of the new one.
+            self._unacknowledged_since = self._unacknowledged_since or seen.seen_at
         return seen
 
     def _is_kept(self, acknowledged: Any = None) -> bool:
