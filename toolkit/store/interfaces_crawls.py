@@ -169,10 +169,10 @@ class Crawls(Protocol):
 
         """
 
-    def release(self, worker: WorkerName) -> bool:
+    def release(self, worker: WorkerName, *, has_died: bool = True) -> bool:
         """Say that a worker's process is gone: what it held goes back at once. `False` when nobody knows it.
 
-        Its death counts for what it held. Idempotent.
+        Its death counts for what it held, unless the process was stopped for another reason than its work. Idempotent.
         """
 
     def ends(self, *, after: str | None) -> tuple[str, Sequence[CrawlEnd]]:

@@ -207,11 +207,21 @@ class RedisCrawls:
             )
         sweep(self._door, keys.all)
 
-    def release(self, worker: WorkerName) -> bool:
+    def release(self, worker: WorkerName, *, has_died: bool = True) -> bool:
         """See `Crawls.release`."""
         crawl = self._door.ask("HGET", HOMES, worker)
         plan = None if crawl is None else self.plan(CrawlId(crawl))
-        return plan is not None and int(self._run(plan, "crawl_release", [worker])) >= 0
+        if plan is None:
+            return False
+        if has_died:
+            return int(self._run(plan, "crawl_release", [worker])) >= 0
+        standing = self._door.ask("HGET", FrontierKeys(plan.keys).standings, worker)
+        if standing is None:
+            return False
+        # It leaves as a worker does that is shut down, which says nothing of whether the crawl is over.
+        token = standing.partition(" ")[0]
+        self._run(plan, "crawl_leave", [worker, token, "0", "1", plan.crawl, plan.run])
+        return True
 
     def ends(self, *, after: str | None) -> tuple[str, Sequence[CrawlEnd]]:
         """See `Crawls.ends`."""
