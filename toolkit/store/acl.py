@@ -40,9 +40,9 @@ _CONNECTION = frozenset(
 # What `lua/crawl_*.lua` calls, and what the projects of scrapy-redis are used to.
 _FRONTIER = _words(
     "bitfield del exists expire get getrange hdel hexists hget hgetall hincrby hkeys hlen hmget hrandfield hset hsetnx"
-    " hvals llen lpop lpush lrange lrem ltrim persist rpop rpush sadd scard set setbit setrange sismember smembers spop"
-    " srem sscan ttl type unlink xadd xlen zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank"
-    " zremrangebyscore zscore"
+    " hvals lindex llen lpop lpush lrange lrem lset ltrim persist rpop rpush sadd scard set setbit setrange sismember"
+    " smembers spop srem sscan ttl type unlink xadd xlen zadd zcard zpopmax zpopmin zrange zrangebyscore zrem"
+    " zremrangebyrank zremrangebyscore zscore zunionstore"
 )
 _QUEUE = _words(
     "append blmpop del exists get hdel hexists hget hgetall hincrby hlen hmget hscan hset hvals incr lindex llen"
