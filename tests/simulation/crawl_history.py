@@ -14,7 +14,10 @@ from simulation.machines import Host, Process
 from simulation.server import Link, Real
 from simulation.workers import HOST, Site, Worker, WorkerLife
 
+from toolkit.model.jobs import Job, JobState
+from toolkit.model.names import JobId, ProjectName, SpiderName, default_crawl
 from toolkit.runs.folder import CLAIM, RunFolder
+from toolkit.store.wire_jobs import write_job
 
 FAULTS_END_S = 60.0
 SLOTS = 4
@@ -65,7 +68,7 @@ class CrawlHistory(History):
         self._categories: dict[str, str] = {}
         self._number = self._coming = 0
         self._awaited: set[str] = set()
-        self._is_over = False
+        self._over: set[str] = set()
 
     def begin(self) -> None:
         """Bring up hosts, seeds and workers."""
@@ -109,8 +112,8 @@ class CrawlHistory(History):
                 host.thaw(self.world)
 
     def is_late(self) -> bool:
-        """Tell whether nobody works on the crawl any more."""
-        return self._is_over and all(worker.process.is_gone for worker in self.workers.values())
+        """Tell whether nobody works on the crawls any more."""
+        return self._over == self.sites.keys() and all(worker.process.is_gone for worker in self.workers.values())
 
     def is_settled(self) -> bool:
         """Tell whether all workers have ended by themselves."""
@@ -155,11 +158,12 @@ class CrawlHistory(History):
         token = f"{self._number}.{round(self.world.now * 1000)}:{host.name}:life"
         folder = RunFolder(self.folder / f"job-{self._number}~1")
         folder.path.mkdir(parents=True)
-        folder.write(CLAIM, {"job_id": f"job-{self._number}", "token": token, "project": "shop", "spider": "books"})
-        life = WorkerLife(f"job-{self._number}", self.world.now, category)
+        args = self._args_of(category)
+        job = Job(JobId(f"job-{self._number}"), ProjectName("shop"), SpiderName("books"), JobState.STARTING, args=args)
+        folder.write(CLAIM, {"job_id": job.id, "token": token, "project": job.project, "job": write_job(job)})
+        life = WorkerLife(job.id, self.world.now, category)
         self.lives.append(life)
         process = Process(host, None)
-        args = {"category": category} if len(self.sites) > 1 else {}
         worker = Worker(process, folder, self.sites[category], life, settings=self.settings, args=args, paces=self)
         process.program = worker
         process.watch(self.orderly, lambda: self._ended(host, life))
@@ -170,8 +174,8 @@ class CrawlHistory(History):
     def _ended(self, host: Host, life: WorkerLife) -> None:
         """Begin another in place of one that did not come to the end of the crawl, as a node does."""
         if life.end == "finished":
-            self._is_over = True
-        elif life.end == "SIGKILL" or not self._is_over:
+            self._over.add(life.category)
+        elif life.end == "SIGKILL" or life.category not in self._over:
             self._soon(host, self.chance.choice((0.2, 5.0, 40.0)))
 
     def _soon(self, host: Host, in_s: float) -> None:
@@ -193,13 +197,14 @@ class CrawlHistory(History):
         if self.server.is_down or self.server.holder() is not None:
             self.later_s(1.0, partial(self._push, seed))
             return
-        key = self._seeds_key(seed)
+        (category,) = (name for name, site in self.sites.items() if seed in site.seeds)
+        key = f"{default_crawl('books', self._args_of(category))}:start_urls"
         self.server.carry_out(lambda: self.real.text.rpush(key, HOST + seed))
         self.pushed[seed] = self.world.now
         self.world.say("seed {} is pushed to {}", seed, key)
 
-    def _seeds_key(self, seed: str) -> str:
-        return "books:start_urls"
+    def _args_of(self, category: str) -> dict[str, str]:
+        return {"category": category} if len(self.sites) > 1 else {}
 
     def _unread(self) -> set[str]:
         urls: list[Any] = []

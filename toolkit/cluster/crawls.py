@@ -234,4 +234,5 @@ def start_hint(view: CrawlView) -> str | None:
     """Say how to start workers for a crawl that waits for some; `None` where it waits for none. Pure."""
     if state_of(view) is not CrawlState.WAITING:
         return None
-    return f"crawlctl schedule {view.plan.spider} --crawl {view.plan.crawl}"
+    arguments = f" {view.plan.arguments}" if view.plan.arguments else ""
+    return f"crawlctl schedule {view.plan.spider}{arguments} --crawl {view.plan.crawl}"

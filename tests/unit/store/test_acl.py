@@ -42,7 +42,7 @@ PLAIN = {
         *("redis_foreign", "redis_store", "redis_measures", "redis_crawl_sizes"),
     ),
 }
-NOT_COMMANDS = {"COUNT", "LIMIT", "WITHSCORES", "MAXLEN", "MINID", "LEFT", "WHOAMI", "BLOCK", "STREAMS"}
+NOT_COMMANDS = {"COUNT", "LIMIT", "WITHSCORES", "MAXLEN", "MINID", "LEFT", "WHOAMI", "BLOCK", "STREAMS", "WITHVALUES"}
 NOT_OURS = {"redis_errors", "redis_health", "redis_settings", "redis_users"}
 
 
