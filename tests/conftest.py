@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,8 +19,9 @@ from support.scrapyd_node import TEST_CREDENTIALS, ScrapydNode, running_nodes
 
 
 def pytest_configure() -> None:
-    """Make every start of the tests the same: root's programs on the PATH, Ctrl-C heard, no deadline for examples."""
+    """Make every start of the tests the same: PATH, umask, Ctrl-C, and no deadline for examples."""
     reach_roots_programs()
+    os.umask(0o022)
     # A shell starts what runs in the background deaf to Ctrl-C, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("patient", settings.get_profile(settings.get_current_profile_name()), deadline=None)
@@ -35,6 +37,13 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take long, so that no worker is left alone with one of them at the end."""
     longest_first(items, root=Path(__file__).parent)
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """Give a folder whose path leaves room for the name of a socket (108 bytes), wherever temporary folders lie."""
+    with tempfile.TemporaryDirectory(prefix="crawlctl-", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

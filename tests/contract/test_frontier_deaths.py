@@ -30,7 +30,7 @@ def test_what_a_killed_worker_held_goes_back_at_once(crawl: CrawlDesk) -> None:
     dead, heir = crawl.workers(2)
     dead.push(*"abc")
     assert len(dead.take(2)) == 2
-    assert crawl.crawls.release(dead.name)
+    assert crawl.crawls.release(dead.name, has_died=True)
     view = crawl.view()
     assert (view.pending, view.in_flight) == (3, 0)
     assert [worker.name for worker in view.workers] == [heir.name]
@@ -50,8 +50,8 @@ def test_a_worker_is_released_once(crawl: CrawlDesk) -> None:
 
 def test_nobody_is_released_whom_nobody_knows(crawl: CrawlDesk) -> None:
     crawl.worker()
-    assert not crawl.crawls.release(WorkerName("never seen"))
-    assert not crawl.crawls.release(WorkerName(""))
+    assert not crawl.crawls.release(WorkerName("never seen"), has_died=True)
+    assert not crawl.crawls.release(WorkerName(""), has_died=True)
 
 
 def test_a_worker_that_left_cannot_die(crawl: CrawlDesk) -> None:
@@ -68,7 +68,7 @@ def test_a_release_finds_the_crawl_of_its_worker(crawl: CrawlDesk) -> None:
         worker = crawl.worker(f"worker of {name}", plan=a_plan(name))
         worker.push("x")
         worker.take_one()
-    assert crawl.crawls.release(WorkerName("worker of b"))
+    assert crawl.crawls.release(WorkerName("worker of b"), has_died=True)
     assert [crawl.view(name).in_flight for name in ("a", "b")] == [1, 0]
 
 
@@ -90,25 +90,6 @@ def test_a_lease_that_runs_out_by_itself_ends(crawl: CrawlDesk) -> None:
     assert dead.frontier.renew(dead.name, dead.token, ttl_s=0.3)
     wait_until(heir.take, deadline_s=SOON_S, what="the entry of the silent worker")
     assert dead.send(dead.draft()).verdict == Verdict.LAPSED
-
-
-def test_those_who_may_have_been_cut_off_too_get_a_full_term_anew(crawl: CrawlDesk) -> None:
-    silent, back = crawl.workers(2)
-    silent.push("a")
-    leased = silent.take_one()
-    crawl.lapse(silent)
-    back.commit(is_cut_off=True)
-    assert silent.finish(leased).refused == 0
-    assert crawl.view().pages == 1
-
-
-def test_a_worker_that_alone_is_cut_off_again_and_again_keeps_no_dead_one_alive(crawl: CrawlDesk) -> None:
-    dead, flapping, sibling = crawl.workers(3)
-    dead.push("a")
-    dead.take_one()
-    crawl.lapse(dead)
-    flapping.commit(is_cut_off=True)
-    assert len(sibling.take(1)) == 1
 
 
 def test_many_dead_workers_lose_nothing(crawl: CrawlDesk) -> None:

@@ -126,7 +126,7 @@ def test_a_worker_of_any_name_works_and_dies(crawl: CrawlDesk, name: str) -> Non
     assert {each.name for each in crawl.view().workers} == {name, "heir"}
     worker.finish(leased)
     worker.take_one()
-    assert crawl.crawls.release(worker.name)
+    assert crawl.crawls.release(worker.name, has_died=True)
     assert heir.work_off() == ["b", "c"]
 
 

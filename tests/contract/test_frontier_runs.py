@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.crawl_desk import SOON_S, CrawlDesk, a_plan, a_push
+from support.crawl_desk import SOON_S, CrawlDesk, a_plan, a_push, acknowledge
 from support.waiting import wait_until
 
 from toolkit.model.crawls import DomainLimit, StartRole
@@ -49,6 +49,20 @@ def test_a_run_that_was_only_stopped_is_not_over(crawl: CrawlDesk) -> None:
     assert not crawl.stranger("w3").join().is_over
 
 
+def test_a_run_to_which_something_came_after_it_was_over_is_not_over(crawl: CrawlDesk) -> None:
+    crawl.plan = replace(a_plan(), run="r1")
+    first, last = crawl.workers(2)
+    first.leave(is_finished=True)
+    crawl.seed("https://books.example/")
+    (seed,) = last.take(1)
+    last.commit(a_push("child"), done=acknowledge(seed))
+    crawl.kill(last)
+
+    second = crawl.stranger("w3")
+    assert not second.join().is_over
+    assert second.work_off() == ["child"]
+
+
 def test_the_runs_of_two_crawls_are_two(crawl: CrawlDesk) -> None:
     crawl.worker("w1", plan=replace(a_plan("a"), run="r")).leave(is_finished=True)
     assert not crawl.stranger("w2", plan=replace(a_plan("b"), run="r")).join().is_over
@@ -88,7 +102,7 @@ def test_a_dead_worker_beside_which_a_crawl_was_over_is_the_last_one(crawl: Craw
     key, _ = crawl.crawls.ends(after=None)
     first, dead = crawl.workers(2)
     first.leave(is_finished=True)
-    crawl.crawls.release(dead.name)
+    crawl.crawls.release(dead.name, has_died=True)
 
     wait_until(lambda: crawl.crawls.ends(after=key)[1], deadline_s=SOON_S, what="the end of the crawl")
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.crawl_desk import CrawlDesk, Worker, a_plan, a_push
+from support.crawl_desk import CrawlDesk, Worker, a_plan, a_push, acknowledge
 from support.plugin_node import full
 from support.queue_desk import QueueDesk, a_report, an_ending
 from support.redis_server import RedisServer
@@ -51,6 +51,27 @@ def with_entries_in_hand(crawl: CrawlDesk, name: str = "w1", *, seen: SeenKind =
 def test_a_full_redis_refuses_what_is_new(crawl: CrawlDesk, redis_server: RedisServer) -> None:
     with full(redis_server), pytest.raises(StoreUnreachableError, match="its memory is full"):
         crawl.crawls.seed(BOOKS, [b"https://books.example/"])
+
+
+def test_commits_that_bring_more_are_refused_whole_and_those_that_make_room_are_taken(
+    crawl: CrawlDesk, redis_server: RedisServer
+) -> None:
+    worker = with_entries_in_hand(crawl)
+    one, other = worker.in_hand.values()
+    with full(redis_server):
+        for draft in (
+            worker.draft(a_push("d")),
+            worker.draft(done=acknowledge(one, items=[b"item"])),
+            worker.draft(loose_items=[b"item"], done=acknowledge(one)),
+        ):
+            with pytest.raises(StoreUnreachableError, match="its memory is full"):
+                worker.send(draft)
+        assert crawl.view().in_flight == 2
+        assert worker.frontier.renew(worker.name, worker.token, ttl_s=worker.ttl_s)
+        worker.finish(one)
+        worker.finish(other)
+    assert crawl.view().pages == 2
+    assert crawl.items() == []
 
 
 @pytest.mark.parametrize("kind", [ItemsKind.STREAM, ItemsKind.LIST])
@@ -117,7 +138,7 @@ def test_a_worker_that_leaves_or_is_gone_gives_back_what_it_held(crawl: CrawlDes
     with full(redis_server):
         assert not leaving.leave()
         assert (crawl.view().pending, crawl.view().in_flight) == (2, 1)
-        assert crawl.crawls.release(gone.name)
+        assert crawl.crawls.release(gone.name, has_died=True)
         assert (crawl.view().pending, crawl.view().in_flight) == (3, 0)
 
 

@@ -41,6 +41,11 @@ def remote(request: pytest.FixtureRequest) -> Iterator[Remote]:
     remote.close()
 
 
+@pytest.fixture
+def root() -> None:
+    require(os.geteuid() == 0, "only root becomes another user without a password")
+
+
 def processes_with(word: str) -> list[str]:
     """Return the processes that have this word on their command line, without those of the shells around them."""
     found = []
@@ -131,6 +136,7 @@ def test_an_error_of_who_listens_comes_out_as_it_is(remote: Remote) -> None:
         remote.follow(["echo", "one"], doing="follow", on_line=broken)
 
 
+@pytest.mark.usefixtures("root")
 def test_a_file_is_put_in_place_with_its_mode_and_owner_and_read_again(remote: Remote, tmp_path: Path) -> None:
     path = tmp_path / "a 'file'"
     content = bytes(range(256)) * 10
@@ -170,6 +176,7 @@ def test_a_large_file_is_sent_whole_with_its_mode_and_its_progress(remote: Remot
         remote.send(tmp_path / "none", str(tmp_path / "there"))
 
 
+@pytest.mark.usefixtures("root")
 def test_another_user_s_command_runs_as_that_user(remote: Remote) -> None:
     words = ["sh", "-c", 'id -un; id -gn; pwd; echo "$HOME"; cat']
     said = remote.check(words, doing="ask", as_user="nobody", stdin=b"it's fed").split("\n")

@@ -80,7 +80,7 @@ def test_a_worker_that_comes_later_keeps_to_what_was_wished_before(
         crawls.control(PLAIN, delay_s=DELAY_S)
         first.kill()
     site.release()
-    crawls.release(crawls.view(PLAIN).workers[0].name)  # type: ignore[union-attr]  # there is one
+    crawls.release(crawls.view(PLAIN).workers[0].name, has_died=True)  # type: ignore[union-attr]  # there is one
     with project.worker("plain", AUTOTHROTTLE_ENABLED=True, AUTOTHROTTLE_START_DELAY=0) as second:
         second.opened()
         assert_is_slow(site)

@@ -73,7 +73,7 @@ class Play:
         # The older Redis took workers for alive that are long dead; their leases would end in time.
         for seen in self.desk.view().workers:
             if seen.name not in {player.worker.name for player in self.alive}:
-                self.desk.crawls.release(seen.name)
+                self.desk.crawls.release(seen.name, has_died=True)
         for _ in range(MOST_TURNS):
             for player in self.alive:
                 player.step(want=5)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from support.cli import Finished, RunningCrawlctl, run_crawlctl
 from support.ports import free_port
@@ -41,8 +42,8 @@ def crawlctl(desk: Path, *words: str) -> Finished:
 
 
 def is_running(word: str) -> bool:
-    found = subprocess.run(["pgrep", "-f", f"^[a-z]+ .*{word}"], capture_output=True, check=False)
-    return found.returncode == 0
+    lines = (" ".join(each.info["cmdline"] or ()) for each in psutil.process_iter(["cmdline"]))
+    return any(re.match(f"[a-z]+ .*{word}", line) for line in lines)
 
 
 def test_a_command_runs_on_all_hosts_and_its_lines_say_whose_they_are(desk: Path) -> None:

@@ -129,9 +129,9 @@ def test_a_key_that_the_host_does_not_take_is_named(server: SshServer, tmp_path:
 
 @pytest.mark.parametrize("is_old_form", [False, True])
 def test_an_encrypted_key_needs_an_agent_and_goes_with_one(
-    server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_old_form: bool
+    server: SshServer, short_folder: Path, monkeypatch: pytest.MonkeyPatch, *, is_old_form: bool
 ) -> None:
-    locked = make_key(tmp_path / "locked", kind="rsa" if is_old_form else "ed25519")
+    locked = make_key(short_folder / "locked", kind="rsa" if is_old_form else "ed25519")
     form = ["-m", "PEM"] if is_old_form else []
     change = ["ssh-keygen", "-q", "-p", *form, "-P", "", "-N", "a passphrase", "-f", str(locked)]
     subprocess.run(change, check=True, capture_output=True)
@@ -140,7 +140,7 @@ def test_an_encrypted_key_needs_an_agent_and_goes_with_one(
     with pytest.raises(HostUnauthorizedError, match="locked is encrypted and no agent holds it") as told:
         says_hello(connector(), host)
     assert told.value.hint == f"ssh-add {locked}"
-    with agent_with(server.key, locked, folder=tmp_path) as socket:
+    with agent_with(server.key, locked, folder=short_folder) as socket:
         monkeypatch.setenv("SSH_AUTH_SOCK", socket)
         assert says_hello(connector(), host) == "hello"
         assert says_hello(connector(), replace(host, ssh=replace(host.ssh, key=None))) == "hello"

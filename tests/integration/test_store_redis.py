@@ -220,10 +220,10 @@ class SocketServer(RedisServer):
         return [*super()._options(), "--unixsocket", str(self.socket_path)]
 
 
-def test_a_socket_is_an_address_too(tmp_path: Path) -> None:
+def test_a_socket_is_an_address_too(short_folder: Path) -> None:
     with pytest.raises(StoreUnreachableError, match="there is no such socket"):
-        open_store(Secret(f"unix://{tmp_path}/missing.sock"), FOLDER)
-    with SocketServer(tmp_path) as server:
+        open_store(Secret(f"unix://{short_folder}/missing.sock"), FOLDER)
+    with SocketServer(short_folder) as server:
         store = open_store(Secret(f"unix://{server.socket_path}?db=1"), FOLDER)
         store.jobs.add([a_job("a")])
         store.close()

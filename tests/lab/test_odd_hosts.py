@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
+import uv
 from support.lab.lab import BringUp, Lab
 from support.lab.operating import LabOperator
 from support.lab.wishes import HostWish, several
@@ -17,6 +19,8 @@ NODE = 6800
 GOOD = 37
 SOME = 10
 TINY_MB, NARROW_MB = 90, 800
+FILL, FILLER, UV = "/usr/local/bin/fill", "/var/tmp/filler", "/usr/local/bin/uv"  # noqa: S108 - a host's own
+"""A program that fills a host's disk, the file that it writes, and uv, where the one of the node is another program."""
 BAD = {"no-python": "there is no Python 3", "no-key": "takes none of what deploy was shown", "full": "MB are needed"}
 """The bad hosts, and what is said about each."""
 
@@ -82,20 +86,38 @@ def test_an_operator_that_is_killed_in_the_middle_leaves_what_the_next_run_compl
 
 
 def test_a_disk_that_fills_in_the_middle_is_said_and_can_be_mended(operator: LabOperator, lab: Lab) -> None:
-    with operator.begins("nodes", "provision", "--on", "narrow", "--yes") as command:
-        wait_until(lambda: "installing packages" in command.err, deadline_s=90, what="packages to be installed")
-        lab.execute("narrow", "sh", "-c", "cat /dev/zero >/root/filler", check=False)
-        ended = command.wait(timeout_s=120).expect(4)
-    assert "narrow: " in ended.err
-    assert "no space left" in ended.err.lower()
-    lab.execute("narrow", "rm", "/root/filler")
+    has_program(lab, FILL, f"[ -e {FILLER} ] || cat /dev/zero >{FILLER}; true")
+    shutil.copy(uv.find_uv_bin(), lab.host("narrow").root / "usr/local/bin")
+    drop_in = "/etc/systemd/system/crawlctl-node.service.d/fill.conf"
+    fills_before_uv, fills_after_uv, fills_before_node = (
+        (f'[ "$2" != install ] || {FILL}; {UV} "$@"', "true"),
+        (f'{UV} "$@" && {{ [ "$2" != install ] || {FILL}; }}', "true"),
+        (f'{UV} "$@"', FILL),
+    )
+    for of_uv, of_node in (fills_before_uv, fills_after_uv, fills_before_node):
+        lab.execute("narrow", "rm", "-f", FILLER)
+        has_program(lab, "/opt/crawlctl/bin/uv", of_uv)
+        lab.execute("narrow", "install", "-D", "/dev/stdin", drop_in, stdin=f"[Service]\nExecStartPre=-+{of_node}\n")
+        told = operator.expects("nodes", "provision", "--on", "narrow", "--yes", exit_code=4).err
+        assert "narrow: " in told
+        assert "no space left" in told.lower()
+        assert "hint: free some space there, then provision it again" in told
+        assert ("waiting for the node" in told) == (of_node == FILL)
+    lab.execute("narrow", "rm", FILL, FILLER)
     completed(operator, "narrow")
+    # What a program wrote into its environment while the disk fills would be damaged for good.
+    assert not lab.execute("narrow", "sh", "-c", "cd /opt/crawlctl/envs && find */ -newer */complete.json")
 
 
 def has_some_packages(lab: Lab, host: str) -> bool:
     """Tell whether a host's environment is being filled."""
     environments = lab.host(host).root / "opt/crawlctl/envs"
     return any(len(list(folder.iterdir())) > SOME for folder in environments.glob("*/lib/python3*/site-packages"))
+
+
+def has_program(lab: Lab, path: str, script: str) -> None:
+    """Give the narrow host a program."""
+    lab.execute("narrow", "install", "-D", "-m", "755", "/dev/stdin", path, stdin=f"#!/bin/sh\n{script}\n")
 
 
 def completed(operator: LabOperator, host: str) -> None:

@@ -66,9 +66,11 @@ class CrawlHistory(History):
         self.slow = set(chance.sample(sorted(links), 2)) if chance.random() < 0.3 else set()
         self.pushed: dict[str, float] = {}
         self._categories: dict[str, str] = {}
-        self._number = self._coming = 0
+        self._jobs: dict[str, str] = {}
+        self._number = 0
         self._awaited: set[str] = set()
         self._over: set[str] = set()
+        self._was_alone = False
 
     def begin(self) -> None:
         """Bring up hosts, seeds and workers."""
@@ -117,7 +119,7 @@ class CrawlHistory(History):
 
     def is_settled(self) -> bool:
         """Tell whether all workers have ended by themselves."""
-        return self.is_late() and not self._coming
+        return self.is_late() and not self._awaited
 
     def judge(self, *, is_settled: bool) -> None:
         """Say what is not as it must be."""
@@ -131,10 +133,13 @@ class CrawlHistory(History):
         roots = self.pushed.keys() - self._unread() - forgotten
         wanted: set[str] = set()
         for site in self.sites.values():
-            wanted |= reachable(site, [*site.starts, *(roots & set(site.seeds))])
+            found = reachable(site, [*site.starts, *(roots & set(site.seeds))])
+            wanted |= {item for path in found for item in site.items(path)}
         if missing := sorted(wanted - items.keys()):
-            self.broken.append(f"{len(missing)} of {len(wanted)} pages are lost: {missing[:5]}")
-        if twice := sorted(path for path, count in items.items() if count > 1 and path not in self.pushed):
+            self.broken.append(f"{len(missing)} of {len(wanted)} items are lost: {missing[:5]}")
+        may_begin_anew = self._began_anew() or (self._was_alone and "SCHEDULER_FLUSH_ON_START" in self.settings)
+        twice = sorted(path for path, count in items.items() if count > 1 and path.split("#")[0] not in self.pushed)
+        if twice and not may_begin_anew:
             self.broken.append(f"{len(twice)} items are there twice: {twice[:5]}")
         for life in self.lives:
             if strange := [path for _, path in life.pages if path not in self.sites[life.category].links]:
@@ -147,21 +152,34 @@ class CrawlHistory(History):
             if deaths < DEADLY:
                 self.broken.append(f"{dead} entries count as deadly, after {deaths} deaths")
 
+    def _began_anew(self) -> bool:
+        """Tell whether a worker came when the crawl was over, which is a new crawl where no run says otherwise."""
+        if "FRONTIER_RUN" in self.settings:
+            return False
+        return any(
+            ended.end == "finished" and ended.ended_at and life.pages and life.pages[0][0] > ended.ended_at
+            for ended in self.lives
+            for life in self.lives
+            if life.category == ended.category
+        )
+
     def _start(self, host: Host) -> None:
-        self._coming -= host.name in self._awaited
         self._awaited.discard(host.name)
         if host.holder() is not None:
             self._soon(host, 1.0)
             return
-        self._number += 1
         category = self._categories[host.name]
-        token = f"{self._number}.{round(self.world.now * 1000)}:{host.name}:life"
-        folder = RunFolder(self.folder / f"job-{self._number}~1")
+        if category in self._over and host.name not in self._jobs:
+            return
+        self._number += 1
+        job_id = self._jobs.setdefault(host.name, f"job-{self._number}")
+        token = f"{self._number}.{round(self.world.now * 1000)}.1.1:{host.name}:life"
+        folder = RunFolder(self.folder / f"{job_id}~{self._number}")
         folder.path.mkdir(parents=True)
         args = self._args_of(category)
-        job = Job(JobId(f"job-{self._number}"), ProjectName("shop"), SpiderName("books"), JobState.STARTING, args=args)
+        job = Job(JobId(job_id), ProjectName("shop"), SpiderName("books"), JobState.STARTING, args=args)
         folder.write(CLAIM, {"job_id": job.id, "token": token, "project": job.project, "job": write_job(job)})
-        life = WorkerLife(job.id, self.world.now, category)
+        life = WorkerLife(f"{job_id}~{self._number}", self.world.now, category)
         self.lives.append(life)
         process = Process(host, None)
         worker = Worker(process, folder, self.sites[category], life, settings=self.settings, args=args, paces=self)
@@ -172,15 +190,18 @@ class CrawlHistory(History):
         worker.begin()
 
     def _ended(self, host: Host, life: WorkerLife) -> None:
-        """Begin another in place of one that did not come to the end of the crawl, as a node does."""
+        """Begin a killed one's job again, as a node does, and another in place of one that was ended on purpose."""
+        others = [worker for name, worker in self.workers.items() if self._categories[name] == life.category]
+        self._was_alone = self._was_alone or all(worker.process.is_gone for worker in others)
         if life.end == "finished":
             self._over.add(life.category)
-        elif life.end == "SIGKILL" or life.category not in self._over:
-            self._soon(host, self.chance.choice((0.2, 5.0, 40.0)))
+            return
+        if life.end != "SIGKILL":
+            del self._jobs[host.name]
+        self._soon(host, self.chance.choice((0.2, 5.0, 40.0)))
 
     def _soon(self, host: Host, in_s: float) -> None:
         self._awaited.add(host.name)
-        self._coming += 1
         self.later_s(in_s, partial(self._start, host))
 
     def page_s(self, path: str) -> float:
@@ -242,7 +263,8 @@ def a_site(chance: Any, category: str) -> Site:
         known.append(path)
     for _ in range(pages // 5):
         links[chance.choice(known)].append(f"{category}-p{chance.randrange(pages)}")
-    return Site(links, starts, seeds)
+    dump = chance.choice(known) if chance.random() < 0.15 else ""
+    return Site(links, starts, seeds, dump)
 
 
 def reachable(site: Site, roots: list[str]) -> set[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from types import SimpleNamespace
@@ -32,11 +33,16 @@ HOST = "http://shop.example/"
 
 @dataclass(frozen=True)
 class Site:
-    """What a crawl may find: the links of each page, and from where it begins."""
+    """What a crawl may find: the links of each page, from where it begins, and a page that brings very many items."""
 
     links: Mapping[str, Sequence[str]]
     starts: Sequence[str]
     seeds: Sequence[str] = ()
+    dump: str = ""
+
+    def items(self, path: str) -> list[str]:
+        """Return what a page brings."""
+        return [path, *(f"{path}#{number}" for number in range(1300))] if path == self.dump else [path]
 
 
 @dataclass
@@ -158,6 +164,7 @@ class Engine:
         """Open the scheduler, then go on for ever."""
         self.scheduler = _Scheduler(self.crawler, self)
         self._start = self.spider.start()
+        self.scraper.spidermw = SimpleNamespace(process_start=self._process_start)
         Deferred.fromCoroutine(self._opening()).addErrback(self._failed)
 
     async def _opening(self) -> None:
@@ -205,19 +212,22 @@ class Engine:
 
     _handle_downloader_output = _download
 
+    async def _process_start(self) -> AsyncIterator[Any]:
+        return self.spider.start()
+
     async def _starting(self) -> None:
-        while self._start is not None and self.running:
-            try:
-                request = await anext(self._start)
-            except StopAsyncIteration:
-                self._start = None
-            except CancelledError:
-                return
-            except Exception:  # noqa: BLE001 - as the engine does
-                self._start = None
-            else:
-                self.crawl(request)
+        with suppress(CancelledError):
+            while self._start is not None and self.running:
+                await self._process_start_next()
         self.schedule()
+
+    async def _process_start_next(self) -> None:
+        try:
+            request = await anext(self._start)
+        except StopAsyncIteration:
+            self._start = None
+        else:
+            self.crawl(request)
 
     def _beat(self) -> None:
         self.schedule()
@@ -305,12 +315,17 @@ class _Scraper:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.slot = SimpleNamespace(needs_backout=lambda: False)
+        self.spidermw: Any = None
 
     async def _scrape(self, response: Any, request: Request) -> None:
         engine = self.engine
-        links = engine.worker.site.links.get(response.path, ())
-        outputs = [response.path.encode(), *(Request(HOST + each, priority=len(each) % 3) for each in links)]
+        site = engine.worker.site
+        item, *many = site.items(response.path)
+        links = site.links.get(response.path, ())
+        outputs = [item.encode(), *(Request(HOST + each, priority=len(each) % 3) for each in links)]
         engine.chance.shuffle(outputs)
+        for each in many:
+            await self._process_spidermw_output_async(each.encode(), response)
         for output in outputs:
             if engine.chance.random() < 0.2:
                 await engine._pause(engine.chance.uniform(0, 0.3))

@@ -8,11 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from support.debian import ensure_installed, why_not_installed
+from support.debian import require_installed
 from support.require import require
 
 PASSWORD = "Tr0ub4dor & 3"
-_TOOLS = {"useradd": "passwd", "sudo": "sudo"}
+_TOOLS = {"useradd": "passwd", "sudo": "sudo", "pkill": "procps"}
 
 
 class Account:
@@ -20,9 +20,7 @@ class Account:
 
     def __init__(self, *, sudo: str = "") -> None:
         require(os.geteuid() == 0, "an account is made as root")
-        reason = why_not_installed(_TOOLS)
-        require(reason is None, reason or "")
-        ensure_installed(_TOOLS)
+        require_installed(_TOOLS)
         self.name = f"crawlctl-{os.getpid()}-{id(self) % 10_000}"
         self._rights = Path("/etc/sudoers.d") / self.name
         self._sudo = sudo

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
 from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
-from support.debian import ensure_installed, why_not_installed
-from support.require import require
+from support.debian import require_installed
 
-CHROMIUM = {"chromium": "chromium"}
+CHROMIUM = {"chromium": "chromium", "libatomic.so.1": "libatomic1"}
+"""The browser, and what Playwright's own program needs."""
 # They stop the browser's own connections, which have nothing to do with any page.
 ARGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
@@ -26,12 +29,16 @@ Theme = Literal["light", "dark"]
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Start a browser; installed first where it is missing and may be."""
-    problem = why_not_installed(CHROMIUM)
-    require(problem is None, problem or "")
-    ensure_installed(CHROMIUM)
+    require_installed(CHROMIUM)
     expect.set_options(timeout=SOON_MS)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=list(ARGS))
+    # A path of temporary folders may be too long for the name of its socket.
+    with tempfile.TemporaryDirectory(prefix="chromium-", dir="/tmp") as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"),
+            headless=True,
+            args=list(ARGS),
+            env={**os.environ, "TMPDIR": folder},
+        )
         try:
             yield browser
         finally:

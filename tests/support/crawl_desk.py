@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from hashlib import sha1
@@ -12,6 +13,7 @@ from support.waiting import wait_until
 
 from toolkit.model.crawls import (
     MAX_DELIVERIES,
+    Ahead,
     Answer,
     Commit,
     Controls,
@@ -115,8 +117,13 @@ class Worker:
         self.in_hand: dict[EntryId, Leased] = {}
 
     def join(self, *, flush: bool = False, is_new_life: bool = True) -> Joined:
-        """Take part, with empty hands."""
-        joined = self.frontier.join(self.name, ttl_s=self.ttl_s, flush=flush, is_new_life=is_new_life)
+        """Take part, with empty hands; where others may still be alive, after they had the time to say so."""
+        while True:
+            joined = self.frontier.join(self.name, ttl_s=self.ttl_s, flush=flush, is_new_life=is_new_life)
+            if joined.again_s is None:
+                break
+            assert joined.again_s < SOON_S, joined
+            time.sleep(joined.again_s)
         self.token, self.number, self.in_hand = joined.token, 0, {}
         self.start, self.controls = joined.start, joined.controls
         self.has_run_start = self.has_run_start and not is_new_life
@@ -127,10 +134,10 @@ class Worker:
         *pushes: Push,
         done: Sequence[Done] = (),
         want: int = 0,
+        ahead: Sequence[Ahead] = (),
         loose_items: Sequence[bytes] = (),
         has_more: bool = False,
         is_starting: bool = False,
-        is_cut_off: bool = False,
     ) -> Commit:
         """Return the next commit; whoever runs `start()` is at its end unless `is_starting`. Nothing is sent."""
         is_at_end = self.start == StartRole.YOURS and not is_starting
@@ -142,11 +149,11 @@ class Worker:
             want=want,
             pushes=pushes,
             done=tuple(done),
+            ahead=tuple(ahead),
             loose_items=tuple(loose_items),
             controls_seen=self.controls.version,
             has_more=has_more,
             start_is_done=self.has_run_start or is_at_end,
-            is_cut_off=is_cut_off,
         )
 
     def send(self, commit: Commit) -> Answer:
@@ -170,7 +177,6 @@ class Worker:
         loose_items: Sequence[bytes] = (),
         has_more: bool = False,
         is_starting: bool = False,
-        is_cut_off: bool = False,
     ) -> Answer:
         """Send the next commit, which must be carried out."""
         answer = self.send(
@@ -181,7 +187,6 @@ class Worker:
                 loose_items=loose_items,
                 has_more=has_more,
                 is_starting=is_starting,
-                is_cut_off=is_cut_off,
             )
         )
         assert answer.verdict == Verdict.DONE, answer
@@ -273,7 +278,7 @@ class CrawlDesk:
     def kill(self, *workers: Worker) -> None:
         """Let the processes of these workers be gone, and Redis be told."""
         for worker in workers:
-            self.crawls.release(worker.name)
+            self.crawls.release(worker.name, has_died=True)
 
     def lapse(self, *workers: Worker) -> None:
         """Let the leases of these workers be over; nobody has come to take back what they hold."""
@@ -285,6 +290,18 @@ class CrawlDesk:
             what="the leases to be over",
             pause_s=0.001,
         )
+
+    def pass_s(self, seconds: float) -> None:
+        """Let so much time have passed for the crawl: all that Redis knows of its workers is that much older."""
+        requests, by_ms = self.plan.keys.requests, round(seconds * 1000)
+        for name in ("heard_ms", "terms_ms"):
+            self.redis.hincrby(f"{requests}:state", name, -by_ms)
+        for worker in self.redis.zrange(f"{requests}:workers", 0, -1):
+            self.redis.zincrby(f"{requests}:workers", -by_ms, worker)
+        for worker, text in self.redis.hgetall(f"{requests}:standings").items():
+            token, number, pages, at_ms, marks = text.split()
+            older = b" ".join((token, number, pages, b"%d" % (int(at_ms) - by_ms), marks))
+            self.redis.hset(f"{requests}:standings", worker, older)
 
     def seed(self, *seeds: str) -> None:
         """Push seeds as scrapy-redis' users do, to a list."""

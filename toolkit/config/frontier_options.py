@@ -24,7 +24,7 @@ FRONTIER_OPTIONS: tuple[Option, ...] = (
         Scope.SPIDER,
         Form.TEXT,
         "What workers that were started together share; one that comes when their crawl is over has nothing to do.",
-        default_words="written by crawlctl schedule --workers",
+        default_words="written by crawlctl schedule --workers; else the job's id",
     ),
     Option(
         "FRONTIER_LEASE_S",

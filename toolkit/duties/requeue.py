@@ -37,5 +37,5 @@ def requeue(shared: Shared) -> Mapping[JobId, JobState]:
     states = shared.queue.requeue_expired(on_lost=lambda job_id, token: lost.append(worker_of(job_id, token)))
     # Should it break off here, the workers' own leases end soon after.
     for worker in lost:
-        shared.crawls.release(worker)
+        shared.crawls.release(worker, has_died=False)
     return states

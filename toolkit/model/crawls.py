@@ -170,14 +170,24 @@ class Done:
     disposition: Disposition = Disposition.ACKNOWLEDGED
     items: tuple[bytes, ...] = ()
     why: str = ""
+    ahead: int = 0
+    """How many items of its page went before, in `Ahead`; all of them are delivered, or the page is done again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Items of a page that has not ended: they wait in Redis, and are delivered once it is acknowledged."""
+
+    entry: EntryId
+    items: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
     """The worker's one atomic write. Carried out whole, or not at all.
 
-    `pushes` are carried out before `done`. Whoever takes part of what he has collected must take it from the front:
-    the end of a page goes with or after all that the page brought.
+    `pushes` are carried out before `ahead`, and both before `done`. Whoever sends a part of what was collected takes it
+    from the front: the end of a page goes with or after all that the page brought.
     """
 
     worker: WorkerName
@@ -189,6 +199,7 @@ class Commit:
     """How many entries to lease."""
     pushes: tuple[Push, ...] = ()
     done: tuple[Done, ...] = ()
+    ahead: tuple[Ahead, ...] = ()
     loose_items: tuple[bytes, ...] = ()
     """Items that no page brought: from `start()`."""
     limits: tuple[DomainLimit, ...] = ()
@@ -198,9 +209,7 @@ class Commit:
     has_more: bool = False
     """The worker holds back more of what it has collected: the crawl is not over."""
     start_is_done: bool = False
-    """The worker has run `start()` to its end, or cannot run it any more; said in every commit from then on."""
-    is_cut_off: bool = False
-    """The worker could not reach Redis for a while: siblings may have been cut off too, and get a full term anew."""
+    """The worker has run `start()` to its end; said in every commit from then on, heard where it has that part."""
 
 
 class Verdict(StrEnum):
@@ -273,8 +282,8 @@ class Answer:
     idle_s: float = 0.0
     """How long the crawl as a whole has had nothing to do."""
     known: int = 0
-    """With `ROLLED_BACK`: the number of the last commit that Redis remembers, -1 when it knows nothing of the worker;
-    else the number of this commit."""
+    """With `LAPSED` and `ROLLED_BACK`: the number of the last commit that Redis remembers, -1 when it knows nothing of
+    the worker; else the number of this commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +299,8 @@ class Joined:
     """No other worker was alive."""
     is_over: bool = False
     """The run that the plan names is over already: there is nothing to do, and nothing was changed."""
+    again_s: float | None = None
+    """Others may still work on the crawl that this worker would begin anew: it did not join, and asks again then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +323,8 @@ class WorkerView:
     pages: int = 0
     """How many entries it has acknowledged."""
     is_starting: bool = False
+    oldest_s: float | None = None
+    """For how long it has had the entry that it took first of those in its hands."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,27 +25,30 @@ class Departures:
     def __init__(self, member: Membership) -> None:
         self._member = member
         # A dict for its order: those that are gone longest are forgotten first.
-        self._untold: dict[WorkerName, None] = {}
+        self._untold: dict[WorkerName, bool] = {}
 
-    def tell(self, worker: WorkerName) -> None:
-        """Say that the process is gone, with all of its group; what it held goes to others. Idempotent."""
-        told: Deferred[bool] = self._member.ask(lambda shared: shared.crawls.release(worker))
-        told.addCallbacks(self._heard, self._unheard, callbackArgs=(worker,), errbackArgs=(worker,))
+    def tell(self, worker: WorkerName, *, has_died: bool) -> None:
+        """Say that the process is gone, with all of its group; what it held goes to others. Idempotent.
+
+        `has_died`: it was not this node that ended it, so what it held may have to do with its end.
+        """
+        told: Deferred[bool] = self._member.ask(lambda shared: shared.crawls.release(worker, has_died=has_died))
+        told.addCallbacks(self._heard, self._unheard, callbackArgs=(worker,), errbackArgs=(worker, has_died))
 
     def retry(self) -> None:
         """Tell again what was not heard; after every heartbeat that Redis answered."""
         untold, self._untold = self._untold, {}
-        for worker in untold:
-            self.tell(worker)
+        for worker, has_died in untold.items():
+            self.tell(worker, has_died=has_died)
 
     def _heard(self, has_held: bool, worker: WorkerName) -> None:  # noqa: FBT001 - a Deferred's value
         if has_held:
             _log.info("Job {job} left its crawl without a word: what it held went back", job=job_of(worker))
 
-    def _unheard(self, failure: object, worker: WorkerName) -> None:
+    def _unheard(self, failure: object, worker: WorkerName, has_died: bool) -> None:  # noqa: FBT001 - likewise
         error = getattr(failure, "value", None)
         if isinstance(error, StoreUnreachableError):
-            self._untold[worker] = None
+            self._untold[worker] = has_died
             while len(self._untold) > MAX_UNTOLD:
                 del self._untold[next(iter(self._untold))]
             return

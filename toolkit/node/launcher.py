@@ -133,7 +133,8 @@ class LeasedLauncher(Service):
             if isinstance(each, Parcel):
                 if each.folder is not None:
                     adoption.end_rest(each.folder, self._machine)
-                self.departures.tell(each.claim.worker)
+                has_died = each.folder is not None and adoption.stop_cause(each.folder) is None
+                self.departures.tell(each.claim.worker, has_died=has_died)
                 self.began(each.claim)
                 self.delivery.send(each)
             else:
@@ -256,7 +257,7 @@ class LeasedLauncher(Service):
         try:
             self.processes.pop(slot, None)
             self.membership.running = len(self.processes)
-            self.departures.tell(run.claim.worker)
+            self.departures.tell(run.claim.worker, has_died=run.stopped_for is None)
             self._send(run)
             if run.stopped_for is not Cause.STALE:
                 self.finished.add(run)

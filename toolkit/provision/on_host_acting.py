@@ -15,12 +15,24 @@ from pathlib import Path
 from typing import Any
 
 LAST_LINES = 12
+FULL_BYTES = 1 << 20
+"""A disk with less room is full: what was begun and taken back may have left some."""
 
 Operation = dict[str, Any]
 
 
 class OperationError(Exception):
     """An operation failed; says why in the words of what refused."""
+
+
+def is_disk_full(folder: str) -> bool:
+    """Tell whether the disk of a folder takes no more files; one that is not there is on no full disk."""
+    try:
+        about = os.statvfs(folder)
+    except OSError:
+        return False
+    has_no_inode = about.f_files > 0 and about.f_favail == 0
+    return has_no_inode or about.f_bavail * about.f_frsize < FULL_BYTES
 
 
 def put(path: Path, content: bytes, mode: int) -> None:

@@ -2,6 +2,7 @@
 # ruff: noqa: PLC0415 - what only some hosts need is loaded there
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -10,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 from toolkit.provision.on_host import names, plain
-from toolkit.provision.on_host_acting import Operation, OperationError, as_user, drop, put, run
+from toolkit.provision.on_host_acting import Operation, OperationError, as_user, drop, is_disk_full, put, run
 
 
 def program_of_wheel(wanted: Operation) -> None:
@@ -67,7 +68,8 @@ def environment(wanted: Operation) -> None:
     owner = wanted["owner"]
     python = str(place / "bin" / "python")
     environ = of_uv(wanted)
-    if not (place / "complete.json").exists():
+    is_whole = (place / "complete.json").exists()
+    if not is_whole:
         as_user(owner, lambda: shutil.rmtree(place, ignore_errors=True))
         words = [wanted["uv"], "venv", "--quiet", "--no-project", "--python", wanted["python"], str(place)]
         run(words, owner=owner, environ=environ)
@@ -76,8 +78,14 @@ def environment(wanted: Operation) -> None:
         pins = Path(folder_, "pins.txt")
         pins.write_text(f"{wanted['pins']}\n{wanted['own']}\n", encoding="utf-8")
         words = [wanted["uv"], "pip", "install", "--quiet", "--no-deps", "--python", python, "-r", str(pins)]
+        # On a full disk, some Pythons (3.11; 3.12 and 3.13 at first) write bytecode that ends in the middle, and cannot
+        # import it afterwards. So all of it is written here, and nothing that runs in the environment writes any.
+        words += [] if is_whole else ["--compile-bytecode"]
         run([*words, *sources(wanted)], owner=owner, environ=environ, within_s=wanted["timeout_s"])
     os.sync()  # After a power failure, what is noted as whole must not have files without their content.
+    if is_disk_full(wanted["folder"]):
+        # Writing bytecode reports no errors.
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     noted = json.dumps(wanted["noted"]).encode()
     as_user(owner, lambda: put(place / "complete.json", noted, 0o644))
 

@@ -334,6 +334,8 @@ def await_answer(desired: Desired, places: Places, manager: Manager) -> dict[str
         "is_starting": IS_STARTING,
         "waits": WAITS_FOR_REDIS,
         "within_s": ANSWER_WITHIN_S,
+        "folder": places.folder,
+        "unit": UNIT,
         "log": words[manager],
         "doing": "wait until the node answers",
     }

@@ -19,7 +19,7 @@ FACTS = ("on_host", "facts_program")
 STEPS = ("on_host", "on_host_acting", "packages_program", "steps_program")
 """The modules that a program consists of, in the order in which they need one another."""
 
-_OUR_IMPORT = re.compile(r"^from toolkit\..*\n", re.MULTILINE)
+_OUR_IMPORT = re.compile(r"^from toolkit\.\S+ import (?:\([^)]*\)|.*)\n", re.MULTILINE)
 NO_PYTHON = 47
 
 PYTHON_OF_ANY_NAME = f"""

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote, urlunsplit
 
 from toolkit.model.errors import ConfigurationError
 from toolkit.model.hosts import Secret
 from toolkit.provision import private_files
 from toolkit.provision.credentials import ADDRESS_FILE, REDIS_FOLDER, redis_address
 from toolkit.store.acl import RedisUser, Role, user_name, users_of
+from toolkit.store.address import split_url
 
 if TYPE_CHECKING:
     from toolkit.config.inventory import Inventory
@@ -108,7 +109,7 @@ def known_roles(state_folder: Path) -> Mapping[Role, bool]:
 
 def has_credentials(url: Secret) -> bool:
     """Tell whether a URL names a user or a password."""
-    return "@" in urlsplit(url.reveal()).netloc
+    return "@" in split_url(url.reveal()).netloc
 
 
 def _current(folder: Path, role: Role) -> list[Secret]:
@@ -138,7 +139,7 @@ def _write_url(folder: Path, user: RedisUser, base: Secret) -> Path:
 
 
 def _with_credentials(url: Secret, username: str, password: str) -> Secret:
-    parts = urlsplit(url.reveal())
+    parts = split_url(url.reveal())
     place = parts.netloc.rpartition("@")[2]
     return Secret(urlunsplit(parts._replace(netloc=f"{quote(username, safe='')}:{quote(password, safe='')}@{place}")))
 

@@ -39,17 +39,19 @@ _WORDS = {
 _NOT_FETCHED = re.compile(r"Failed to fetch: `?(?P<url>[^\s`]+)`?.* cause: (?P<last>.+)", re.IGNORECASE | re.DOTALL)
 _NO_INDEX = ("Failed to fetch", "error sending request", "dns error", "tcp connect error", "Connection refused")
 _NO_PACKAGE = ("No solution found", "not found in", "no wheels with a matching", "There is no version")
+_FREE_SPACE = "free some space there, then provision it again"
+# The first that fits counts. Why a node does not start, it says in any words: those of a full disk, of an index, ...
 _HINTS = (
     (("has not joined its cluster",), "is the redis URL right, and its password? Mend it, then provision it again"),
+    (("No space left", "Disk quota"), _FREE_SPACE),
+    (("it does not answer",), "crawlctl nodes logs shows more"),
     (
         _NO_INDEX,
         "the host reaches no package index: carry wheels there with --wheelhouse, see crawlctl docs no-internet",
     ),
     (_NO_PACKAGE, "crawlctl nodes wheelhouse fetches what fits; see crawlctl docs no-internet"),
-    (("No space left", "Disk quota"), "free some space there, then provision it again"),
     (("provisions this host now",), "wait until that has ended, then provision it again"),
     (("Could not enable linger",), "have root run there: loginctl enable-linger; or provision.service: supervisor"),
-    (("it does not answer",), "crawlctl nodes logs shows more"),
 )
 
 
@@ -112,15 +114,18 @@ class Worker:
         """
         doing = doing or str(operations[-1]["doing"])
         python = self.facts.python.path if self.facts.python else "python3"
-        program = programs.composed(programs.STEPS, {"operations": list(operations)})
+        program = programs.composed(
+            programs.STEPS, {"operations": list(operations), "folder": self.facts.places.folder}
+        )
         ran = self.remote.run(
             [python, "-I", "-"], doing=doing, stdin=program, timeout_s=timeout_s, as_root=self.facts.is_root
         )
         said = programs.answer(ran, MARK, host=self.facts.host, doing=doing)
         self.is_locked = self.is_locked or bool(said["results"])
         if "failed" in said:
-            why = str(said["why"])
-            raise HostRefusedError(self.facts.host, str(said["failed"]), in_short(why), hint=_hint(why))
+            full = self.facts.places.folder if said["is_disk_full"] else None
+            why, hint = told(str(said["why"]), full_disk_of=full)
+            raise HostRefusedError(self.facts.host, str(said["failed"]), why, hint=hint)
         return list(said["results"])
 
     def release(self) -> None:
@@ -196,11 +201,14 @@ def _batches(steps: Sequence[Step]) -> Iterator[list[Step]]:
     yield [step for step in steps if step.kind not in {*_BEFORE, StepKind.PACKAGES}]
 
 
-def in_short(why: str) -> str:
-    """Return what uv says of a package that it cannot fetch without the causes between the first and the last."""
+def told(why: str, *, full_disk_of: str | None = None) -> tuple[str, str | None]:
+    """Return why an operation failed, and what to do then if that is known; a full disk is the cause of all. Pure.
+
+    Of what uv says of a package that it cannot fetch, the causes between the first and the last are left out.
+    """
     found = _NOT_FETCHED.search(why)
-    return why if found is None else f"{found['url']} cannot be fetched: {found['last'].strip()}"
-
-
-def _hint(why: str) -> str | None:
-    return next((hint for words, hint in _HINTS if any(word in why for word in words)), None)
+    short = why if found is None else f"{found['url']} cannot be fetched: {found['last'].strip()}"
+    if full_disk_of is None:
+        return short, next((hint for words, hint in _HINTS if any(word in why for word in words)), None)
+    is_said = short.startswith("No space left")
+    return short if is_said else f"no space left on the disk of {full_disk_of}: {short}", _FREE_SPACE

@@ -23,11 +23,23 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.provision.on_host import boot_id, has_user, plain, said
-from toolkit.provision.on_host_acting import LAST_LINES, Operation, OperationError, as_user, crontab_of, drop, put, run
+from toolkit.provision.on_host_acting import (
+    LAST_LINES,
+    Operation,
+    OperationError,
+    as_user,
+    crontab_of,
+    drop,
+    is_disk_full,
+    put,
+    run,
+)
 from toolkit.provision.packages_program import environment, program_of_wheel, prune, resolve
 
 MARK = "crawlctl-steps:"
 JOINED_WITHIN_S = 10.0
+FULL_WITHIN_S = 10.0
+"""A node that did not start within this time on a full disk will not start."""
 
 
 def user(wanted: Operation) -> None:
@@ -142,7 +154,7 @@ def unlock(wanted: Operation) -> None:
 
 def answers(wanted: Operation) -> str | None:
     """Wait until the node answers under its name and has joined its cluster; return why it takes no job, if it does."""
-    deadline = time.monotonic() + wanted["within_s"]
+    begun = time.monotonic()
     waited = None
     while True:
         name, unfit = asked(wanted)
@@ -152,7 +164,8 @@ def answers(wanted: Operation) -> str | None:
                 raise OperationError(f"it runs and has not joined its cluster; its last words: {last_words(wanted)}")
         elif name == wanted["name"] and unfit != wanted["is_starting"]:
             return unfit
-        if time.monotonic() > deadline:
+        passed_s = time.monotonic() - begun
+        if passed_s > wanted["within_s"] or (passed_s > FULL_WITHIN_S and is_disk_full(wanted["folder"])):
             raise OperationError(f"it does not answer: {unfit or name}; its last words: {last_words(wanted)}")
         time.sleep(0.1)
 
@@ -182,10 +195,11 @@ def asked(wanted: Operation) -> tuple[str, str | None]:
 
 
 def last_words(wanted: Operation) -> str:
-    """Return what the node said last, without its time stamps; that we asked it is no news."""
-    page = f"/{wanted['page']} "
+    """Return what the node said last, without time stamps; not that it was asked, nor what systemd says of it."""
+    page, unit = f"/{wanted['page']} ", f"{wanted['unit']}.service"
     lines = [line for line in said(wanted["log"])[1].splitlines() if page not in line][-LAST_LINES:]
-    telling = [line for line in lines if "Error" in line or "error" in line] or lines or ["nothing"]
+    own = [line for line in lines if unit not in line] or lines or ["nothing"]
+    telling = [line for line in own if any(word in line for word in ("Error", "error", "Errno"))] or own
     stamp, _, words = telling[-1].strip().partition("] ")
     return (words if stamp[:1].isdigit() and words else telling[-1].strip())[-300:]
 
@@ -212,7 +226,7 @@ def main(wanted: Operation) -> None:
             results.append(KINDS[operation["do"]](operation))
         except (OperationError, OSError, KeyError, ValueError, tarfile.TarError, zipfile.BadZipFile) as error:
             why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-            answer |= {"failed": operation["doing"], "why": why}
+            answer |= {"failed": operation["doing"], "why": why, "is_disk_full": is_disk_full(wanted["folder"])}
             break
     sys.stdout.write(f"\n{MARK}{json.dumps(answer)}\n")
     sys.stdout.flush()

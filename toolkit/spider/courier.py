@@ -74,7 +74,11 @@ class Courier:
             if order is None:
                 break
             call, then = order
-            self._clock.soon(then, self._outcome(call))
+            outcome = self._outcome(call)
+            if outcome.error is not None:
+                # A Redis that is full refuses what brings more, but takes a sign of life.
+                self._renew()
+            self._clock.soon(then, outcome)
         try:
             self._frontier.close()
         except CrawlctlError:

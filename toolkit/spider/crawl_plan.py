@@ -70,7 +70,8 @@ def read_plan(crawler: Crawler) -> CrawlPlan:
         fingerprints=_fingerprints(settings),
         persists=is_on(settings, "SCHEDULER_PERSIST"),
         max_deliveries=int(number(settings, "FRONTIER_MAX_DELIVERIES")),
-        run=str(settings.get(RUN_SETTING) or ""),
+        # A job that is begun again is the same run: where its crawl is over already, it has nothing to do.
+        run="_".join(str(settings.get(RUN_SETTING) or claim_of_this_process().get("job_id") or "").split()),
         limits=domain_limits(settings),
         bot=bot,
         digest=digest_of(arguments),

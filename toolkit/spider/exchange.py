@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
 
 from twisted.internet.defer import Deferred
 
@@ -27,7 +25,6 @@ from toolkit.model.crawls import (
 from toolkit.model.names import WorkerName
 from toolkit.spider.calls import Calls
 from toolkit.spider.clock import Alarm, Clock
-from toolkit.spider.courier import Call
 from toolkit.spider.gate import Gate, Room
 from toolkit.spider.journal import Journal, Sent
 from toolkit.spider.leases import Lease, Leases
@@ -55,7 +52,7 @@ class Exchange:
         self.handed = 0
         """How many entries went to the engine since the last answer."""
         self.has_run_start = False
-        """This worker has come to the end of `start()`, or past the place where it could run it."""
+        """This worker has run `start()` to its end, and all that it brought is sent."""
         self.is_over = False
         """The last answer said so, and nothing was collected since."""
         self.idle_s = 0.0
@@ -67,6 +64,8 @@ class Exchange:
         self._sent_limits: tuple[DomainLimit, ...] = ()
         self._alarm = Alarm(clock, self.look)
         self._number = self._controls_seen = 0
+        self._start_ended: int | None = None
+        """The commit that brought the end of `start()`."""
         self._batch = Batch()
         self._leaving: Deferred[None] | None = None
         self._is_finished = self._is_gone = False
@@ -76,17 +75,27 @@ class Exchange:
         """Take part in the crawl; fires when Redis has answered, however long that takes, or fails for good."""
         joined: Deferred[Joined] = Deferred()
 
+        def ask() -> None:
+            self._calls.make(
+                lambda: lambda frontier: frontier.join(self._worker, ttl_s=self._ttl_s, flush=flush),
+                begin,
+                joined.errback,
+                is_wanted=self._side.is_wanted,
+            )
+
         def begin(answer: Joined, _: float) -> None:
+            if answer.again_s is not None and self._side.is_wanted():
+                logger.info(
+                    "Waiting up to %.0f s for workers of this crawl that may still be alive before it is begun anew",
+                    answer.again_s,
+                )
+                self._clock.later(answer.again_s, ask)
+                return
             if not answer.is_over:
                 self._begin(answer)
             joined.callback(answer)
 
-        self._calls.make(
-            lambda: lambda frontier: frontier.join(self._worker, ttl_s=self._ttl_s, flush=flush),
-            begin,
-            joined.errback,
-            is_wanted=self._side.is_wanted,
-        )
+        ask()
         return joined
 
     def added(self) -> None:
@@ -144,6 +153,9 @@ class Exchange:
         self._leaving = Deferred()
         leaving = self._leaving
         self._is_finished = is_finished
+        if self._is_gone:
+            leaving.callback(None)
+            return leaving
         if self.token is None and not self._calls.is_busy:
             self._go()
             return leaving
@@ -167,8 +179,9 @@ class Exchange:
         self._alarm.cancel()
         batch = self._batch = self.outbox.take()
         self._gathered.since = self._clock.now() if batch.has_more else 0.0
-        self.has_run_start = self.has_run_start or batch.has_start_end
         self._number += 1
+        if batch.has_start_end:
+            self.has_run_start, self._start_ended = True, self._number
         self._sent_limits, self._limits = tuple(self._limits), []
         commit = Commit(
             worker=self._worker,
@@ -178,18 +191,14 @@ class Exchange:
             want=want,
             pushes=batch.pushes,
             done=batch.done,
+            ahead=batch.ahead,
             loose_items=batch.loose_items,
             limits=self._sent_limits,
             controls_seen=self._controls_seen,
             has_more=batch.has_more,
             start_is_done=self.has_run_start,
         )
-        self._calls.make(partial(self._call_of, commit), self._answered, self._failed)
-
-    def _call_of(self, commit: Commit) -> Call:
-        if self._calls.away_s() > self._ttl_s / 3:
-            commit = replace(commit, is_cut_off=True)
-        return lambda frontier: frontier.commit(commit)
+        self._calls.make(lambda: lambda frontier: frontier.commit(commit), self._answered, self._failed)
 
     def _answered(self, answer: Answer, took_s: float) -> None:
         self._side.count("frontier/commits")
@@ -199,7 +208,7 @@ class Exchange:
             self._settle(())
             self._compare()
         elif answer.verdict is Verdict.LAPSED:
-            self._lapsed()
+            self._lapsed(answer.known)
         else:
             self._rolled_back(answer.known)
 
@@ -257,6 +266,8 @@ class Exchange:
     def _begin(self, joined: Joined) -> None:
         self._hold(joined.token)
         self._number = 0
+        if self._start_ended is not None:
+            self._start_ended = 0
         self.pending = joined.pending
         self._journal.clear()
         self._controls_seen = joined.controls.version
@@ -264,10 +275,14 @@ class Exchange:
         self._take_role(joined.start)
         self.look()
 
-    def _lapsed(self) -> None:
-        """Give up all that was in hand: others have it by now. What no page brought is kept."""
+    def _lapsed(self, known: int) -> None:
+        """Give up all that was in hand: others have it by now. What no page brought is kept.
+
+        A Redis that has come back older may have forgotten some of that: it is sent again.
+        """
         self._hold(None)
         self._take_batch_back()
+        self._bring_back(known)
         given_up = self.leases.void_all()
         dropped = self.outbox.void_pages()
         self._side.count("frontier/lapsed")
@@ -295,19 +310,8 @@ class Exchange:
         """Bring Redis, which came back older, what it does not know any more."""
         self._side.count("frontier/rolled_back")
         self._side.forget()
-        lost, is_whole = self._journal.after(known), self._journal.reaches(known)
-        logger.warning(
-            "Redis came back as it was before: it knows this worker's commits up to %d, and %d after that are sent "
-            "again%s",
-            known,
-            len(lost),
-            "" if is_whole else "; those before are forgotten (FRONTIER_JOURNAL_S is how long)",
-        )
         self._take_batch_back()
-        for sent in reversed(lost):
-            self._put_back(sent)
-        self._journal.clear()
-        is_all_sent_again = known < 0 and is_whole
+        is_all_sent_again = self._bring_back(known) and known < 0
         taken = taken_again(self.leases, self.outbox, self._side.fingerprint, is_all_sent_again=is_all_sent_again)
         token, number = self.token or 0, self._number
         self._calls.make(
@@ -336,11 +340,32 @@ class Exchange:
             logger.info("%d things of pages that others do again are not sent", dropped)
         self.look()
 
+    def _bring_back(self, known: int) -> bool:
+        """Collect again what was sent after a commit; tell whether that is all there was."""
+        lost, is_whole = self._journal.after(known), self._journal.reaches(known)
+        if lost or not is_whole:
+            logger.warning(
+                "Redis came back as it was before: it knows this worker's commits up to %d, and %d after that are sent "
+                "again%s",
+                known,
+                len(lost),
+                "" if is_whole else "; those before are forgotten (FRONTIER_JOURNAL_S is how long)",
+            )
+        for sent in reversed(lost):
+            self._put_back(sent)
+        self._journal.clear()
+        if not is_whole and (self._start_ended is None or known < self._start_ended):
+            # Some of what start() has brought is gone for good, unless it is run again.
+            self.has_run_start, self._start_ended = False, None
+            self.outbox.drop_start_end()
+            self._side.start_is_lost()
+        return is_whole
+
     def _put_back(self, sent: Batch | Sent) -> None:
         self.outbox.put_back(sent.collected)
         # Not before what start() brought has arrived may anybody hear that it is done.
         if any(thing.what is START_END for thing in sent.collected):
-            self.has_run_start = False
+            self.has_run_start, self._start_ended = False, None
 
     def _take_batch_back(self) -> None:
         batch, self._batch = self._batch, Batch()

@@ -7,7 +7,7 @@ a Scrapy that has one no more is refused with its name, and nothing is lost sile
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, signature
 from typing import Any
 
 import scrapy
@@ -57,8 +57,10 @@ class Hooks:
             (self._slot, "closing", "the engine's slot"),
             (self._slot, "close", "the engine's slot"),
             (engine, "_start", "the engine"),
+            (engine, "_process_start_next", "the engine"),
             (engine, "_download", "the engine"),
             (engine, "_handle_downloader_output", "the engine"),
+            (self._scraper, "spidermw", "the scraper"),
             (self._scraper, "_scrape", "the scraper"),
             (self._scraper, "_process_spidermw_output", "the scraper"),
         ):
@@ -121,6 +123,20 @@ class Hooks:
         """Replace what the spider starts with."""
         if self._engine._start is not None:  # noqa: SLF001 - what this module is for
             self._engine._start = wrap(self._engine._start)  # noqa: SLF001
+
+    def start_again(self, wrap: Callable[[AsyncIterator[Any]], AsyncIterator[Any]]) -> None:
+        """Let the engine, which has come to the end of the spider's `start()`, take from it once more."""
+        if self._slot.closing is None:
+            deferred_from_coro(self._starting_again(wrap))
+
+    async def _starting_again(self, wrap: Callable[[AsyncIterator[Any]], AsyncIterator[Any]]) -> None:
+        engine, process_start = self._engine, self._scraper.spidermw.process_start
+        # Scrapy before 2.14 names the spider.
+        named = [self._crawler.spider] if signature(process_start).parameters else []
+        engine._start = wrap(await process_start(*named))  # noqa: SLF001
+        while engine._start is not None and self._slot.closing is None:  # noqa: SLF001
+            await engine._process_start_next()  # noqa: SLF001
+            self._slot.nextcall.schedule()
 
     def mark_pages(self, leases: Leases) -> None:
         """Let `PAGE` name, in all code that runs for a leased request, its lease."""

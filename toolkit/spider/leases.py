@@ -24,12 +24,15 @@ class Lease:
     another worker, they would be there twice.
     """
 
-    __slots__ = ("_state", "entry", "items", "leased", "pushes", "request")
+    __slots__ = ("_state", "ahead", "entry", "items", "items_bytes", "leased", "pushes", "request")
 
     def __init__(self, leased: Leased) -> None:
         self.leased = leased
         self.entry: EntryId = leased.entry
         self.items: list[bytes] = []
+        self.items_bytes = 0
+        self.ahead = 0
+        """How many items went before the end of the page, since it brings very many."""
         self.pushes: list[tuple[Push, Request | None]] = []
         self.request: Request | None = None
         """The request, while its page is being worked on."""
@@ -44,6 +47,13 @@ class Lease:
     def is_void(self) -> bool:
         """It is no longer this worker's: what its page brings is for whoever does it again."""
         return self._state == _VOID
+
+    def take_items(self) -> tuple[bytes, ...]:
+        """Return the items that have not been sent, and hold them no longer."""
+        items = tuple(self.items)
+        self.items.clear()
+        self.items_bytes = 0
+        return items
 
     def end(self) -> None:
         """Let it bring nothing more."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from scrapy import Request
 
-from toolkit.model.crawls import MAX_PUSHES, Done, Push
+from toolkit.model.crawls import MAX_PUSHES, Ahead, Done, Push
 from toolkit.spider.leases import Lease
 
 MAX_BYTES = 4 << 20
@@ -32,7 +32,7 @@ class Collected(NamedTuple):
     `page` is the lease whose page brought it, `request` what was pushed, where somebody wants to hear of duplicates.
     """
 
-    what: Push | Done | bytes | StartEnd
+    what: Push | Done | Ahead | bytes | StartEnd
     page: Lease | None = None
     request: Request | None = None
 
@@ -45,6 +45,7 @@ class Batch:
     pushed: tuple[Collected, ...] = ()
     pushes: tuple[Push, ...] = ()
     done: tuple[Done, ...] = ()
+    ahead: tuple[Ahead, ...] = ()
     loose_items: tuple[bytes, ...] = ()
     has_start_end: bool = False
     has_more: bool = False
@@ -83,6 +84,13 @@ class Outbox:
         self.endings += 1
         self.items += len(done.items)
 
+    def go_ahead(self, lease: Lease) -> None:
+        """Collect the items that a page has brought so far, ahead of its end."""
+        items = lease.take_items()
+        lease.ahead += len(items)
+        self._queue.append(Collected(Ahead(lease.entry, items), lease))
+        self.items += len(items)
+
     def item(self, item: bytes) -> None:
         """Collect an item that no page brought."""
         self._queue.append(Collected(item))
@@ -92,29 +100,33 @@ class Outbox:
         """Collect that `start()` has come to its end."""
         self._queue.append(Collected(START_END))
 
+    def drop_start_end(self) -> None:
+        """Take back that `start()` has come to its end."""
+        self._queue = deque(thing for thing in self._queue if thing.what is not START_END)
+
     def take(self, limit: int = MAX_PUSHES) -> Batch:
         """Return what is at the front and hold it no longer: at most `limit` of each kind, but at least one thing."""
         queue = self._queue
         collected: list[Collected] = []
         pushed: list[Collected] = []
         done: list[Done] = []
+        ahead: list[Ahead] = []
         loose: list[bytes] = []
         items = size = 0
         while queue:
             what = queue[0].what
+            is_over = False
             if isinstance(what, Push):
                 size += len(what.body)
                 is_over = len(pushed) >= limit
-            elif isinstance(what, Done):
+            elif isinstance(what, Done | Ahead):
                 items += len(what.items)
                 size += sum(map(len, what.items))
-                is_over = len(done) >= limit or items > limit
+                is_over = items > limit or len(done) >= limit
             elif isinstance(what, bytes):
                 items += 1
                 size += len(what)
                 is_over = items > limit
-            else:
-                is_over = False
             if collected and (is_over or size > MAX_BYTES):
                 break
             thing = queue.popleft()
@@ -123,6 +135,8 @@ class Outbox:
                 pushed.append(thing)
             elif isinstance(what, Done):
                 done.append(what)
+            elif isinstance(what, Ahead):
+                ahead.append(what)
             elif isinstance(what, bytes):
                 loose.append(what)
         self._count(collected, -1)
@@ -131,6 +145,7 @@ class Outbox:
             pushed=tuple(pushed),
             pushes=tuple([thing.what for thing in pushed if isinstance(thing.what, Push)]),
             done=tuple(done),
+            ahead=tuple(ahead),
             loose_items=tuple(loose),
             has_start_end=any(thing.what is START_END for thing in collected),
             has_more=bool(queue),
@@ -176,8 +191,8 @@ class Outbox:
             what = thing.what
             if isinstance(what, Push):
                 self.pushes += sign
-            elif isinstance(what, Done):
-                self.endings += sign
+            elif isinstance(what, Done | Ahead):
+                self.endings += sign * isinstance(what, Done)
                 self.items += sign * len(what.items)
             elif isinstance(what, bytes):
                 self.items += sign

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 from scrapy.settings import BaseSettings
 
@@ -18,7 +18,7 @@ from toolkit.model.errors import ConfigurationError
 from toolkit.model.hosts import Secret
 from toolkit.spider.crawl_plan import claim_of_this_process
 from toolkit.spider.frontier_values import parameters
-from toolkit.store.address import parse_address
+from toolkit.store.address import parse_address, split_url
 
 REDIS_FILE = "redis_file"
 """The key of `claim.json` that names the file with the URL of the node's Redis."""
@@ -107,7 +107,7 @@ def _composed(params: Mapping[str, Any]) -> str:
 def _merged(url: str, params: Mapping[str, Any]) -> str:
     """Return the URL with what it leaves out taken from the parameters; what the store does not know is left out."""
     try:
-        parts = urlsplit(url)
+        parts = split_url(url)
     except ValueError:
         return url  # The store says what is wrong with it, without repeating it.
     said = dict(parse_qsl(parts.query, keep_blank_values=True))

@@ -17,7 +17,7 @@ from scrapy.exceptions import CloseSpider, DontCloseSpider
 from twisted.internet.defer import Deferred, succeed
 from twisted.python.failure import Failure
 
-from toolkit.model.crawls import Controls, Disposition, Done, Filter, Joined, Push
+from toolkit.model.crawls import MAX_PUSHES, Controls, Disposition, Done, Filter, Joined, Push
 from toolkit.model.errors import CrawlctlError, UnwritableError
 from toolkit.model.jobs import FRONTIER_UNUSABLE
 from toolkit.spider.calls import Calls, told
@@ -30,7 +30,7 @@ from toolkit.spider.fingerprints import Fingerprints
 from toolkit.spider.frontier_settings import FrontierSettings, read_settings
 from toolkit.spider.hooks import Hooks
 from toolkit.spider.leases import PAGE, Lease
-from toolkit.spider.outbox import Batch
+from toolkit.spider.outbox import MAX_BYTES, Batch
 from toolkit.spider.requests import RequestWriter
 from toolkit.spider.seeds import SeedSource
 from toolkit.spider.seen_cache import SeenCache
@@ -157,6 +157,10 @@ class Scheduler(BaseScheduler):
             exchange.added()
         elif page.is_open:
             page.items.append(payload)
+            page.items_bytes += len(payload)
+            if len(page.items) >= MAX_PUSHES or page.items_bytes > MAX_BYTES / 2:
+                exchange.outbox.go_ahead(page)
+                exchange.added()
 
     # What the exchange asks for and tells: see `Side`.
 
@@ -217,6 +221,7 @@ class Scheduler(BaseScheduler):
     def heed(self) -> None:
         """See `Side.heed`."""
         self._wants_requests = self._hooks.has_listeners(signals.request_dropped)
+        self._start.heed()
         if not self._exchange.is_over:
             self._woken_at = 0.0
             return
@@ -224,6 +229,10 @@ class Scheduler(BaseScheduler):
         if not self._woken_at or (self._may_end() and now - self._woken_at >= _WAKE_AGAIN_S):
             self._woken_at = now
             self._hooks.wake()
+
+    def start_is_lost(self) -> None:
+        """See `Side.start_is_lost`."""
+        self._start.lose()
 
     def count(self, name: str, number: int = 1) -> None:
         """See `Side.count`."""
@@ -265,7 +274,7 @@ class Scheduler(BaseScheduler):
         )
         if settings.obeys_crawl_delay:
             self._delays = CrawlDelays(self._crawler, exchange.learn)
-        self._start = StartRun(exchange)
+        self._start = StartRun(exchange, self._hooks.start_again)
         self._hooks.wrap_start(self._start.run)
         self._hooks.mark_pages(exchange.leases)
         self._hooks.report_ends(self._ended)
@@ -348,7 +357,7 @@ class Scheduler(BaseScheduler):
     def _ended(self, request: Request) -> None:
         lease = self._exchange.leases.end(request)
         if lease is not None:
-            self._let_go(lease, Done(lease.entry, Disposition.ACKNOWLEDGED, tuple(lease.items)))
+            self._let_go(lease, Done(lease.entry, items=lease.take_items(), ahead=lease.ahead))
 
     def _let_go(self, lease: Lease, done: Done) -> None:
         lease.end()

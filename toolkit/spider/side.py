@@ -40,6 +40,9 @@ class Side(Protocol):
     def heed(self) -> None:
         """Hear that an answer has been dealt with; the exchange says what came of it."""
 
+    def start_is_lost(self) -> None:
+        """Hear that what `start()` has brought may be lost: whoever has that part runs it again."""
+
     def count(self, name: str, number: int = 1) -> None:
         """Add to a statistic."""
 

@@ -33,6 +33,7 @@ _SCHEME = re.compile(r"[A-Za-z+]+")
 _PLACE = re.compile(
     r"(?:\[(?P<six>[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?)\]|(?P<name>[^:\[\]/\s]*))(?::(?P<port>[0-9]{1,5}))?"
 )
+_NO_BRACKETS, _BRACKETS = str.maketrans("[]", "\ue000\ue001"), str.maketrans("\ue000\ue001", "[]")
 _SECONDS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")
 _TLS_WORDS = {
     "ssl_cert_reqs": ("required", "optional", "none"),
@@ -97,6 +98,17 @@ def parse_address(url: Secret) -> RedisAddress:
     return _at_host(common, place, path, options)
 
 
+def split_url(text: str) -> SplitResult:
+    """Return the parts of a Redis URL, whose place may be several addresses, also IPv6 ones.
+
+    Raises:
+        ValueError: it has none.
+
+    """
+    # From 3.11.12, 3.12.9 and 3.13.2 on, `urlsplit` refuses brackets that do not begin the place.
+    return SplitResult(*(part.translate(_BRACKETS) for part in urlsplit(text.translate(_NO_BRACKETS))))
+
+
 def _split(text: str) -> SplitResult:
     scheme, found, _ = text.partition("://")
     if not found or not _SCHEME.fullmatch(scheme):
@@ -106,7 +118,7 @@ def _split(text: str) -> SplitResult:
             f"the Redis URL's scheme {scheme[:30]!r} is unknown; there are {', '.join(_SCHEMES)}", hint=_FORMS
         )
     try:
-        parts = urlsplit(text)
+        parts = split_url(text)
     except ValueError:
         _unreadable()
     # An unescaped / ? or # in the password ends the host early: its rest, with the @, is then found further right.

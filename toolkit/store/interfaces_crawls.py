@@ -40,9 +40,11 @@ class Frontier(Protocol):
         """Take part in the crawl, under a lease of `ttl_s` seconds and a token greater than any before it.
 
         With `flush` a worker that finds no other alive begins with an empty frontier and seen set, also in the place of
-        scrapy-redis'; seeds stay. A worker
-        that joins again after `LAPSED` says `is_new_life=False`: it brings back nothing and runs no `start()` anew
-        unless the part is free; where its crawl has ended and was cleared meanwhile, it is told so (`is_over`).
+        scrapy-redis'; seeds stay. Where nobody was heard for a third of a lease, as after an absence of Redis, those
+        who were there before have a full term to come back: until then nothing is begun anew, and the worker is told
+        to ask again (`again_s`). A worker that joins again after `LAPSED` says `is_new_life=False`: it brings back
+        nothing and runs no `start()` anew unless the part is free; where its crawl has ended and was cleared meanwhile,
+        it is told so (`is_over`).
 
         Raises:
             RefusedError: what is in Redis under these names is of another kind (entries of scrapy-redis, another order,
@@ -55,7 +57,8 @@ class Frontier(Protocol):
 
         Pushes: what was seen is dropped, the rest is pending. Endings: each entry leaves the worker's hands; the items
         of an acknowledged one are delivered if it was still in them, else not. The lease is renewed. What workers held
-        whose lease has lapsed goes back to its place, with one more death; from the second on it is a suspect, which
+        whose lease has lapsed goes back to its place, with one more death unless a node minds the worker, which says
+        so itself (`Crawls.release`); from the second on it is a suspect, which
         runs alone, and at `max_deliveries` it goes to the dead list. Leased is at most a fair share of what is pending,
         nothing while the crawl is paused, and of a domain only what its budget over all workers allows.
         """
@@ -169,10 +172,13 @@ class Crawls(Protocol):
 
         """
 
-    def release(self, worker: WorkerName) -> bool:
-        """Say that a worker's process is gone: what it held goes back at once. `False` when nobody knows it.
+    def deliver(self, crawl: CrawlId) -> None:
+        """Deliver the items that still wait for it, since their pages brought very many; workers do it as they go."""
 
-        Its death counts for what it held. Idempotent.
+    def release(self, worker: WorkerName, *, has_died: bool) -> bool:
+        """Say that a worker is gone or lost: what it held goes back at once. `False` when nobody knows it. Idempotent.
+
+        With `has_died` its process is known to have died by itself, and its death counts for what it held.
         """
 
     def forget_some(self, *, kept_s: float) -> int:

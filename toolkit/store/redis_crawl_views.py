@@ -270,7 +270,7 @@ def _members(ends: Sequence[Any]) -> list[Leased]:
 
 
 def _held(held: bytes, shelf: Shelf, worker: WorkerName | None = None) -> EntryView:
-    score, _, member = held.partition(b" ")
+    score, _, member = held.split(b" ", 2)
     leased = read_member(member, score)
     return EntryView(leased, shelf, came_at(leased), worker=worker)
 

@@ -197,6 +197,8 @@ class RedisCrawls:
         """See `Crawls.clear`."""
         plan = self.plan(crawl) or _default_plan(crawl)
         keys = FrontierKeys(plan.keys)
+        if keep_items:
+            self.deliver(crawl)
         marks = ["1" if mark else "0" for mark in (force, keep_seen, keep_items)]
         live = self._door.run("crawl_clear", keys=[*keys.all, keys.drains], args=[crawl, *marks])
         if live:
@@ -208,11 +210,17 @@ class RedisCrawls:
             )
         sweep(self._door, keys.all)
 
-    def release(self, worker: WorkerName) -> bool:
+    def deliver(self, crawl: CrawlId) -> None:
+        """See `Crawls.deliver`."""
+        plan = self.plan(crawl)
+        while plan is not None and self._run(plan, "crawl_deliver", []):
+            pass
+
+    def release(self, worker: WorkerName, *, has_died: bool) -> bool:
         """See `Crawls.release`."""
         crawl = self._door.ask("HGET", HOMES, worker)
         plan = None if crawl is None else self.plan(CrawlId(crawl))
-        return plan is not None and int(self._run(plan, "crawl_release", [worker])) >= 0
+        return plan is not None and int(self._run(plan, "crawl_release", [worker, "1" if has_died else "0"])) >= 0
 
     def forget_some(self, *, kept_s: float) -> int:
         """See `Crawls.forget_some`."""

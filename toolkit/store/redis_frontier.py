@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from toolkit.model.crawls import (
@@ -87,6 +87,10 @@ class RedisFrontier:
             raise self._refusal(*(_text(each) for each in told))
         if verdict == b"over":
             return Joined(token=0, pending=0, start=StartRole.DONE, controls=read_controls(None), is_over=True)
+        if verdict == b"wait":
+            return Joined(
+                token=0, pending=0, start=StartRole.WAIT, controls=read_controls(None), again_s=told[0] / 1000
+            )
         token, pending, start, controls, is_first = told
         if is_first:
             sweep(self._door, self._all)
@@ -135,8 +139,9 @@ class RedisFrontier:
         """See `Frontier.leave`."""
         plan = self._plan
         marks = ["1" if is_finished else "0", "1" if plan.persists else "0"]
-        was_cleared = bool(self._run("crawl_leave", [worker, token, *marks, plan.crawl, plan.run]))
-        if was_cleared:
+        was_cleared = bool(self._run("crawl_leave", [worker, token, *marks, plan.crawl]))
+        if is_finished:
+            # Also where the answer to an earlier call was lost, which had cleared it.
             sweep(self._door, self._all)
         return was_cleared
 
@@ -172,23 +177,33 @@ def commit_arguments(commit: Commit, kind: SeenKind) -> list[Argument]:
         for mark, is_set in (
             ("M", commit.has_more),
             ("E", commit.start_is_done),
-            ("C", commit.is_cut_off),
         )
         if is_set
     )
     args: list[Argument] = [
         *(commit.worker, commit.token, commit.number, _ms(commit.ttl_s), commit.want, commit.controls_seen),
         *(marks or "-", len(commit.pushes), len(commit.done), len(commit.loose_items), len(commit.limits)),
+        len(commit.loose_items) + sum(len(brought) for brought in _items_of_pages(commit)),
+        len(commit.ahead),
     ]
     for push in commit.pushes:
         form, root = form_of(push.fingerprint, kind) if push.fingerprint else (b"", 0)
         args += (push.filter.value, score_of(push.priority), form, root, push.body)
+    for part in commit.ahead:
+        args += (part.entry, len(part.items), *part.items)
     for done in commit.done:
-        args += (done.entry, done.disposition.value, done.why, len(done.items), *done.items)
+        args += (done.entry, done.disposition.value, done.why, done.ahead, len(done.items), *done.items)
     args += commit.loose_items
     for limit in commit.limits:
         args += (limit.domain, write_limit(limit))
     return args
+
+
+def _items_of_pages(commit: Commit) -> Iterator[tuple[bytes, ...]]:
+    for done in commit.done:
+        yield done.items
+    for part in commit.ahead:
+        yield part.items
 
 
 def _answer(told: Sequence[Any]) -> Answer:
@@ -201,7 +216,7 @@ def _answer(told: Sequence[Any]) -> Answer:
         pending=pending,
         workers=workers,
         start=StartRole(_text(start)),
-        controls=read_controls(controls) if controls else None,
+        controls=read_controls(None if controls == b"-" else controls) if controls else None,
         again_s=again_ms / 1000 if again_ms >= 0 else None,
         is_hungry=bool(is_hungry),
         is_over=bool(is_over),

@@ -99,6 +99,8 @@ class StreamSource:
             # Redis went back to an older state unseen: before what was read now may lie what was not.
             self._note_again()
             found = self._crawls.items(self.crawl, after=self._after, limit=limit)
+        if not found:
+            self._crawls.deliver(self.crawl)
         if not found and self._clock() - self._noted_at >= NOTE_EVERY_S:
             # Items stay held for a sink that has read all while nothing comes.
             self._note_again()
@@ -132,6 +134,7 @@ def open_source(
         UsageError: items of a list shall be kept, or come again.
 
     """
+    crawls.deliver(crawl)
     plan = crawls.plan(crawl)
     key = plan.keys.items if plan is not None else default_keys(crawl).items
     kind = foreign.kind(key)

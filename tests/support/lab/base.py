@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.debian import ensure_installed, why_not_installed
+from support.debian import ensure_installed, untimed, why_not_installed
 from support.lab.system import LAB_DIR, LabError, attempt, run
 
 USER = "deploy"
@@ -79,7 +79,7 @@ def ensure_base() -> Path:
     """Return the folder of the base, built where it is not there yet; whoever comes meanwhile waits for it."""
     digest = hashlib.sha256("\n".join((_SUITE, *_PACKAGES, _FURNISH)).encode()).hexdigest()[:12]
     base = LAB_DIR / f"base-{digest}"
-    with locked("base"):
+    with untimed(), locked("base"):
         ensure_installed(_TOOLS)
         if not base.exists():
             _build(base)

@@ -106,6 +106,7 @@ class Lab:
 
     def up(self) -> None:
         """Make the lab and boot its hosts; returns when all of them answer."""
+        os.umask(0o022)  # What we write is on hosts' disks, for all users of theirs.
         base = ensure_base()
         remove_abandoned()
         if self.folder.exists():

@@ -30,14 +30,15 @@ class Road:
             return fail(self.problem)
         return succeed(work(SimpleNamespace(crawls=self)))
 
-    def release(self, worker: WorkerName) -> bool:
+    def release(self, worker: WorkerName, *, has_died: bool) -> bool:
+        assert has_died
         self.released.append(worker)
         return True
 
 
 def test_a_process_that_is_gone_is_told_of_once() -> None:
     road = Road()
-    road.departures.tell(ONE)
+    road.departures.tell(ONE, has_died=True)
     road.departures.retry()
 
     assert road.released == [ONE]
@@ -47,7 +48,7 @@ def test_while_redis_is_away_it_is_told_again_after_each_heartbeat() -> None:
     road = Road()
     road.problem = StoreUnreachableError("away")
     for worker in (ONE, OTHER):
-        road.departures.tell(worker)
+        road.departures.tell(worker, has_died=True)
     road.departures.retry()
     assert road.released == []
 
@@ -60,7 +61,7 @@ def test_while_redis_is_away_it_is_told_again_after_each_heartbeat() -> None:
 def test_what_redis_refuses_is_told_once_and_no_more() -> None:
     road = Road()
     road.problem = RefusedError("no")
-    road.departures.tell(ONE)
+    road.departures.tell(ONE, has_died=True)
     road.problem = None
     road.departures.retry()
 
@@ -73,7 +74,7 @@ def test_of_too_many_the_oldest_are_left_to_their_leases(monkeypatch: pytest.Mon
     road.problem = StoreUnreachableError("away")
     workers = [WorkerName(f"job-{number}~token") for number in range(4)]
     for worker in workers:
-        road.departures.tell(worker)
+        road.departures.tell(worker, has_died=True)
     road.problem = None
     road.departures.retry()
 

@@ -95,7 +95,8 @@ class Desk:
         self.outcomes.append(ending.state)
         return ending.state
 
-    def release(self, worker: str) -> bool:
+    def release(self, worker: str, *, has_died: bool) -> bool:
+        assert has_died
         self.gone.append(worker)
         return False
 

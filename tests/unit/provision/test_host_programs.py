@@ -18,7 +18,9 @@ from toolkit.provision import facts_program, programs, steps_program
 from toolkit.provision.facts_program import MARK
 from toolkit.provision.on_host_acting import OperationError
 from toolkit.provision.remote import Ran
-from toolkit.provision.steps import in_short
+from toolkit.provision.steps import told
+
+FULL = "no space left on the disk of /opt: "
 
 
 def test_looking_needs_no_newer_python_than_3_6() -> None:
@@ -38,7 +40,9 @@ def test_steps_are_one_program_that_imports_nothing_of_ours() -> None:
 def test_arguments_of_any_kind_arrive_and_are_in_no_process_list() -> None:
     odd = '\'; """ \\ \n ü € \x00 {}'
     operations = [{"do": "command", "words": ["sh", "-c", 'test "$1" = x', "sh", "x"], "doing": odd}]
-    program = programs.composed(programs.STEPS, {"operations": [*operations, {"do": "nothing", "doing": odd}]})
+    program = programs.composed(
+        programs.STEPS, {"operations": [*operations, {"do": "nothing", "doing": odd}], "folder": "/"}
+    )
     done = subprocess.run([sys.executable, "-I", "-"], input=program, capture_output=True, check=True)
 
     said = json.loads(done.stdout.decode().partition("crawlctl-steps:")[2])
@@ -63,9 +67,33 @@ def test_index_that_is_not_reached_is_told_in_a_line() -> None:
         " error cause: failed to lookup address information: Temporary failure in name resolution"
     )
 
-    told = "failed to lookup address information: Temporary failure in name resolution"
-    assert in_short(uv) == f"https://pypi.org/simple/urllib3/ cannot be fetched: {told}"
-    assert in_short("No solution found") == "No solution found"
+    last = "failed to lookup address information: Temporary failure in name resolution"
+    why, hint = told(uv)
+    assert why == f"https://pypi.org/simple/urllib3/ cannot be fetched: {last}"
+    assert "--wheelhouse" in str(hint)
+    assert told("No solution found")[0] == "No solution found"
+
+
+@pytest.mark.parametrize(
+    ("why", "full_disk_of", "shown", "hinted"),
+    [
+        ("it does not answer: Connection refused; its last words: nothing", None, "it does not", "nodes logs"),
+        ("it does not answer: Connection refused; its last words: nothing", "/opt", f"{FULL}it does not", "free some"),
+        ("it does not answer: timed out; its last words: [Errno 28] No space left", None, "it does not", "free some"),
+        ("it runs and has not joined its cluster; its last words: No space left", None, "it runs", "redis URL"),
+        ("it runs and has not joined its cluster; its last words: nothing", "/opt", f"{FULL}it runs", "free some"),
+        ("Failed to fetch: `https://a/` cause: No space left", None, "https://a/ cannot be fetched: No", "free some"),
+        ("error sending request", "/opt", f"{FULL}error sending", "free some"),
+        ("No space left on device", "/opt", "No space left on device", "free some"),
+    ],
+)
+def test_a_full_disk_is_named_and_hinted_at_before_all_that_it_leads_to(
+    why: str, full_disk_of: str | None, shown: str, hinted: str
+) -> None:
+    text, hint = told(why, full_disk_of=full_disk_of)
+
+    assert text.startswith(shown)
+    assert hinted in str(hint)
 
 
 def test_a_program_of_somebody_else_in_our_folder_is_not_run_with_our_rights(
@@ -115,7 +143,7 @@ def test_whoever_lost_the_hosts_lock_does_nothing_more(tmp_path: Path) -> None:
     more = {"do": "file", "path": str(done), "text": "x", "mode": 0o644, "doing": "go on"}
 
     def said(*operations: Mapping[str, object]) -> dict[str, object]:
-        program = programs.composed(programs.STEPS, {"operations": operations})
+        program = programs.composed(programs.STEPS, {"operations": operations, "folder": str(tmp_path)})
         ended = subprocess.run([sys.executable, "-I", "-"], input=program, capture_output=True, check=True)
         answer: dict[str, object] = json.loads(ended.stdout.decode().partition("crawlctl-steps:")[2])
         return answer
@@ -126,6 +154,7 @@ def test_whoever_lost_the_hosts_lock_does_nothing_more(tmp_path: Path) -> None:
         "results": [None, None],
         "failed": "go on",
         "why": "bob provisions this host now",
+        "is_disk_full": False,
     }
     assert not done.exists()
 
@@ -133,7 +162,12 @@ def test_whoever_lost_the_hosts_lock_does_nothing_more(tmp_path: Path) -> None:
 def test_node_that_does_not_join_its_cluster_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = {"name": "node-1", "within_s": 60, "is_starting": IS_STARTING, "waits": WAITS_FOR_REDIS}
     said = "2026-11-21T17:20:56+0000 [toolkit.node.heartbeat#error] Waiting for Redis: it refuses the password"
-    wanted |= {"page": "crawlctl.json", "log": ["printf", "%s\n", said, *['"GET /crawlctl.json HTTP/1.1" 200'] * 40]}
+    wanted |= {
+        "page": "crawlctl.json",
+        "unit": "crawlctl-node",
+        "folder": "/",
+        "log": ["printf", "%s\n", said, *['"GET /crawlctl.json HTTP/1.1" 200'] * 40],
+    }
     heard = [
         (WAITS_FOR_REDIS, None),
         ("node-1", IS_STARTING),
@@ -146,3 +180,22 @@ def test_node_that_does_not_join_its_cluster_is_no_success(monkeypatch: pytest.M
     monkeypatch.setattr(steps_program, "JOINED_WITHIN_S", 0.0)
     with pytest.raises(OperationError, match="its cluster; its last words: Waiting for Redis: it refuses the password"):
         steps_program.answers(wanted)
+
+
+def test_a_node_on_a_full_disk_is_not_waited_for_and_its_own_last_words_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = "scrapyd.conf: state_dir /opt/node/dbs cannot be used: [Errno 28] No space left on device"
+    unit = "crawlctl-node.service"
+    log = [own, f"{unit}: Main process exited, code=exited", f"Started {unit} - crawlctl node node-1 (Scrapyd)."]
+    wanted = {"do": "answers", "name": "node-1", "within_s": 600, "is_starting": IS_STARTING, "waits": WAITS_FOR_REDIS}
+    wanted |= {"page": "crawlctl.json", "unit": "crawlctl-node", "folder": "/opt", "log": ["printf", "%s\n", *log]}
+    monkeypatch.setattr(steps_program, "asked", lambda _: ("Connection refused", None))
+    monkeypatch.setattr(steps_program, "is_disk_full", lambda folder: folder == "/opt")
+    monkeypatch.setattr(steps_program, "FULL_WITHIN_S", 0.0)
+
+    steps_program.main({"operations": [{**wanted, "doing": "wait"}], "folder": "/opt"})
+
+    said = json.loads(capsys.readouterr().out.partition(steps_program.MARK)[2])
+    assert said["why"] == f"it does not answer: Connection refused; its last words: {own}"
+    assert said["is_disk_full"]

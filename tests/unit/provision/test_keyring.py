@@ -144,6 +144,7 @@ def users_in(folder: Path) -> None:
             "rediss://crawlctl-main-node:node-pw@h:6380/1?ssl_ca_certs=/x.pem",
         ),
         ("redis+sentinel://:p@s1:26379,s2/main/0", "redis+sentinel://crawlctl-main-node:node-pw@s1:26379,s2/main/0"),
+        ("redis+sentinel://s1,[::1]:2/main", "redis+sentinel://crawlctl-main-node:node-pw@s1,[::1]:2/main"),
         ("unix:///run/redis.sock?db=1", "unix://crawlctl-main-node:node-pw@/run/redis.sock?db=1"),
     ],
 )

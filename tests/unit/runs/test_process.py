@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.debian import require_installed
 from support.processes import kill_group
 from support.waiting import wait_until
 
@@ -29,11 +30,13 @@ HAS_PROC = Path("/proc/self/stat").exists()
 
 @pytest.fixture(params=["proc", "ps"], autouse=True)
 def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """See processes as Linux shows them, and as `ps` does, which every system has."""
+    """See processes as Linux shows them, and as `ps` does."""
     name = str(request.param)
     monkeypatch.setattr(process, "_has_proc", lambda: name == "proc")
     if name == "proc" and not HAS_PROC:
         pytest.skip("this system has no /proc")
+    if name == "ps":
+        require_installed({"ps": "procps"})
 
 
 @pytest.fixture

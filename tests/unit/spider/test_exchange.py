@@ -143,7 +143,7 @@ class Crawl:
         self.counted: list[str] = []
         self.error: Exception | None = None
         self.is_ended = False
-        self.forgot = 0
+        self.forgot = self.lost_starts = 0
 
     def free(self) -> int:
         return 16
@@ -167,6 +167,9 @@ class Crawl:
 
     def forget(self) -> None:
         self.forgot += 1
+
+    def start_is_lost(self) -> None:
+        self.lost_starts += 1
 
     def fingerprint(self, lease: Lease) -> bytes:
         return lease.leased.body.rjust(20)
@@ -255,20 +258,6 @@ def test_numbers_rise_by_one_and_duplicates_are_told(desk: Desk) -> None:
     numbers = [desk.commit(duplicates=(0,) if number == 1 else ()).number for number in range(4)]
     assert numbers == [1, 2, 3, 4]
     assert desk.crawl.duplicates == [0]
-
-
-def test_after_a_long_absence_a_worker_says_that_it_was_cut_off(desk: Desk) -> None:
-    desk.clock.move(1)
-    desk.wire.answer(unreachable())
-    desk.clock.move(1)
-    assert not desk.wire.answer(unreachable()).is_cut_off
-    while desk.clock.time < 100 + TTL_S / 2:
-        desk.clock.move(2)
-        if desk.wire.waiting:
-            desk.wire.answer(unreachable())
-    desk.clock.move(2)
-    assert desk.commit().is_cut_off
-    assert not desk.commit().is_cut_off
 
 
 def test_what_only_redis_has_in_hand_goes_back_when_an_answer_was_lost(desk: Desk) -> None:

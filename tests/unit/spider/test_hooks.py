@@ -25,13 +25,17 @@ def an_engine() -> Any:
 
     slot = SimpleNamespace(inprogress={Request(URL)}, nextcall=None, closing=None, close=lambda: None)
     scraper = SimpleNamespace(
-        slot=None, _scrape=scrape, _process_spidermw_output=lambda *_: called.append(("output", PAGE.get()))
+        slot=None,
+        spidermw=None,
+        _scrape=scrape,
+        _process_spidermw_output=lambda *_: called.append(("output", PAGE.get())),
     )
     return SimpleNamespace(
         _slot=slot,
         scraper=scraper,
         downloader=SimpleNamespace(total_concurrency=16, active={1, 2, 3}),
         _start=None,
+        _process_start_next=None,
         paused=False,
         _download=lambda *_: called.append(("download", PAGE.get())),
         _handle_downloader_output=lambda *_: called.append(("downloaded", PAGE.get())),
@@ -50,11 +54,13 @@ def hooks(engine: Any) -> Hooks:
         ("_slot", "inprogress"),
         ("_slot", "nextcall"),
         ("_slot", "close"),
+        ("scraper", "spidermw"),
         ("scraper", "_scrape"),
         ("scraper", "_process_spidermw_output"),
         ("", "_download"),
         ("", "_handle_downloader_output"),
         ("", "_start"),
+        ("", "_process_start_next"),
     ],
 )
 def test_a_place_that_is_missing_is_named(owner: str, name: str) -> None:

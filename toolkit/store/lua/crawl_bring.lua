@@ -25,7 +25,7 @@ for at = 11, #ARGV, 7 do
     elseif shelf == "dead" then
       bury(score, member, why)
     elseif shelf == "blocked" then
-      redis.call("HSET", blocked, string.sub(member, 1, 8), score .. " " .. member)
+      redis.call("HSET", blocked, string.sub(member, 1, 8), held_now(score, member))
     else
       wait_in_line(score, member)
     end

@@ -18,6 +18,8 @@ end
 for _, domain in ipairs(redis.call("ZRANGE", due, 0, -1)) do
   redis.call("UNLINK", domains .. domain)
 end
+drop_all_staged()
+st.outgoing = 0
 keep_standings_for_a_day()
 redis.call("UNLINK", queue, seeds, suspects, dead, blocked, starts, controls, limits, due, budgets, rate, workers)
 if ARGV[4] ~= "1" then

@@ -1,32 +1,44 @@
 -- Carry out a worker's commit whole, take back what the dead held, and lease the next batch.
 -- KEYS: the crawl's
--- ARGV: worker, token, number, ttl_ms, want, controls_seen, marks (M has more, E start() ended, C cut off; - none), how
---       many pushes, endings, loose items and budgets; then of each push: filter, score, fingerprint, root, body; of
---       each ending: entry, disposition, why, how many items, the items; the loose items; of each budget: domain, budget
--- RETURNS: {"spoilt", key} | {"lapsed"} | {"rolled_back", known} | {"repeated", number} | {"done", number, pending,
---          workers, start, is over, idle_ms, again_ms or -1, is hungry, controls or "", refused, {duplicates},
---          {member, score, ...}}
+-- ARGV: worker, token, number, ttl_ms, want, controls_seen, marks (M has more, E start() ended; - none), how many
+--       pushes, endings, loose items, budgets, items in all, and parts of items that go ahead of their page; then of
+--       each push: filter, score, fingerprint, root, body; of each such part: entry, how many, the items; of each
+--       ending: entry, disposition, why, how many items went ahead, how many come now, these; the loose items; of each
+--       budget: domain, budget
+-- RETURNS: {"spoilt", key} | {"lapsed", known} | {"rolled_back", known} | {"repeated", number} | {"done", number,
+--          pending, workers, start, is over, idle_ms, again_ms or -1, is hungry, controls ("" as seen, "-" none),
+--          refused, {duplicates}, {member, score, ...}}
 -- INCLUDES: crawl_seen
 local worker, token, number, ttl_ms, want = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local controls_seen, marks = tonumber(ARGV[6]), ARGV[7]
 local n_pushes, n_ends = tonumber(ARGV[8]), tonumber(ARGV[9])
-local n_loose, n_budgets = tonumber(ARGV[10]), tonumber(ARGV[11])
+local n_loose, n_budgets, n_parts = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[13])
 
 local standing = standing_of(worker)
 if not standing or tonumber(standing.token) < tonumber(token) then
   return { "rolled_back", -1 }
 end
 if standing.token ~= token or string.find(standing.marks, "L", 1, true) then
-  return { "lapsed" }
+  return { "lapsed", standing.token == token and standing.number or number }
 end
 if not load_state() then
   return { "rolled_back", -1 }
 end
+-- A Redis that is full refuses what brings more at its first write, and lets the rest of a script be. What brings
+-- nothing is carried out: it makes room.
+if n_pushes + tonumber(ARGV[12]) > 0 then
+  redis.call("HSET", state, "commits", string.format("%.0f", st.commits))
+else
+  redis.call("HDEL", state, "")
+end
+heard()
 if number <= standing.number then
   redis.call("ZADD", workers, now_ms + ttl_ms, worker)
+  save_state()
   return { "repeated", number }
 end
 if number > standing.number + 1 then
+  save_state()
   return { "rolled_back", standing.number }
 end
 
@@ -43,7 +55,7 @@ if spoilt then
   return { "spoilt", spoilt }
 end
 
-local at = 12
+local at = 14
 for i = #ARGV - 2 * n_budgets + 1, #ARGV, 2 do
   -- A budget that a worker learned gives way to one that an operator set.
   redis.call("HSETNX", limits, ARGV[i], ARGV[i + 1])
@@ -76,28 +88,39 @@ for i = 0, n_pushes - 1 do
   end
 end
 
-local function deliver(key, body)
-  n_items = n_items + 1
-  if st.items_kind == "list" then
-    redis.call("RPUSH", items, body)
-  else
-    redis.call("XADD", items, "*", "k", key, "v", body)
+for _ = 1, n_parts do
+  local entry, count = ARGV[at], tonumber(ARGV[at + 1])
+  if redis.call("HEXISTS", own_hands, entry) == 1 then
+    redis.call("RPUSH", staged .. id_of(entry), unpack(ARGV, at + 2, at + 1 + count))
+    redis.call("HINCRBY", staging, entry, count)
   end
+  at = at + 2 + count
 end
 
 for _ = 1, n_ends do
-  local entry, disposition, why, count = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
-  at = at + 4
+  local entry, disposition, why, ahead, count = unpack(ARGV, at, at + 4)
+  ahead, count, at = tonumber(ahead), tonumber(count), at + 5
+  if ahead > 0 and disposition == "a" and tonumber(redis.call("HGET", staging, entry) or 0) ~= ahead then
+    -- This Redis has forgotten some of them: the page is done again.
+    disposition, refused = "b", refused + 1
+  end
   local held = (disposition ~= "a" or st.limited == 1) and redis.call("HGET", own_hands, entry)
   if redis.call("HDEL", own_hands, entry) == 0 then
     refused = refused + 1
   elseif disposition == "a" then
     n_acknowledged = n_acknowledged + 1
-    if count > 0 then
-      local key = string.format("%.0f-", (struct.unpack(">I8", entry)))
+    if ahead > 0 then
+      if count > 0 then
+        redis.call("RPUSH", staged .. id_of(entry), unpack(ARGV, at, at + count - 1))
+      end
+      redis.call("HDEL", staging, entry)
+      st.outgoing = redis.call("RPUSH", outgoing, id_of(entry) .. " 0")
+    elseif count > 0 then
+      local key = id_of(entry) .. "-"
       for i = 0, count - 1 do
         deliver(key .. i, ARGV[at + i])
       end
+      n_items = n_items + count
     end
     if held then
       local _, member = split_held(held)
@@ -106,6 +129,7 @@ for _ = 1, n_ends do
   else
     local score, member = split_held(held)
     free_slot(member)
+    drop_staged(entry)
     if disposition == "b" then
       put_back(score, member)
     elseif disposition == "x" then
@@ -119,24 +143,15 @@ end
 for i = 0, n_loose - 1 do
   deliver(string.format("%s.%.0f-%d", token, number, i), ARGV[at + i])
 end
+n_items = n_items + n_loose + deliver_staged()
 
-if string.find(marks, "C", 1, true) then
-  -- Where Redis was away for all, siblings are on their way back, and get a full term. Not where one of them was heard
-  -- lately: then only this worker was cut off, or the term was given already.
-  local is_alone = true
-  for _, other in ipairs(redis.call("ZRANGEBYSCORE", workers, "(" .. now_ms, "+inf")) do
-    local known = other ~= worker and standing_of(other)
-    is_alone = is_alone and not (known and tonumber(known.at_ms) > now_ms - ttl_ms / 3)
-  end
-  for _, other in ipairs(is_alone and redis.call("ZRANGE", workers, 0, -1) or {}) do
-    redis.call("ZADD", workers, "GT", now_ms + ttl_ms, other)
-  end
-end
 redis.call("ZADD", workers, now_ms + ttl_ms, worker)
 reclaim_lapsed(worker)
 
 local start = "done"
-if string.find(marks, "E", 1, true) and (st.start == worker or st.start == "") then
+-- Only who has the part of start() knows of its end. Of others it is nothing but hearsay, which may be of a time that
+-- this Redis has forgotten.
+if string.find(marks, "E", 1, true) and st.start == worker then
   st.start = "!"
 elseif st.start == "" then
   st.start = worker
@@ -147,14 +162,7 @@ end
 
 local leased = {}
 local function lease(score, member)
-  redis.call("HSET", own_hands, string.sub(member, 1, 8), score .. " " .. member)
-  if st.limited == 1 and not is_seed(member) then
-    local domain = host_of(member)
-    local budget = budget_of(domain)
-    if budget and budget[2] > 0 then
-      redis.call("HINCRBY", budgets, "#" .. domain, 1)
-    end
-  end
+  hold(own_hands, score, member)
   leased[#leased + 1] = member
   leased[#leased + 1] = score
 end
@@ -209,7 +217,9 @@ local function room_of(domain, budget)
   if per_second > 0 and room > 0 then
     local tokens, since = string.match(redis.call("HGET", budgets, domain) or "", "^(%S+) (%S+)$")
     local burst = math.max(1, per_second / 4)
-    tokens = since and math.min(burst, tonumber(tokens) + (now_ms - tonumber(since)) * per_second / 1000) or 1
+    -- A clock that was set back has not let any time pass.
+    local passed_ms = since and math.max(0, now_ms - tonumber(since))
+    tokens = since and math.min(burst, tonumber(tokens) + passed_ms * per_second / 1000) or 1
     redis.call("HSET", budgets, domain, string.format("%.6f %.0f", tokens, now_ms))
     if tokens < room then
       room, again_ms = math.floor(tokens + 1e-6), math.max(1, math.ceil((1 - tokens % 1) * 1000 / per_second))
@@ -336,13 +346,16 @@ if st.limited == 1 and redis.call("HLEN", budgets) > 1000 then
     end
   end
 end
-if #leased > 0 or n_pushes > #duplicates then
-  st.ended = 0
+if st.was_over == 1 and (#leased > 0 or n_pushes > #duplicates) then
+  st.ended, st.was_over = 0, 0
+  for run in each_run() do
+    redis.call("ZREM", runs, st.crawl .. " " .. run)
+  end
 end
 local left = pending()
 local is_over, again_ms = 0, -1
 if left == 0 and #leased == 0 and seeds_waiting() == 0 and in_all_hands() == 0 then
-  if st.start == "!" and not anyone_has_more() then
+  if st.start == "!" and st.outgoing == 0 and not anyone_has_more() then
     is_over = 1
   end
   if st.idle_since == 0 then
@@ -354,6 +367,9 @@ end
 if st.parked > 0 then
   local first = redis.call("ZRANGE", due, 0, 0, "WITHSCORES")
   again_ms = first[2] and math.max(0, tonumber(first[2]) - now_ms) or -1
+end
+if st.outgoing > 0 then
+  again_ms = 0
 end
 
 local is_hungry = (left == 0 and st.hungry ~= "" and st.hungry ~= worker and st.hungry_ms > now_ms - 1000) and 1 or 0
@@ -382,7 +398,8 @@ end
 grow_packed()
 save_state()
 
-local told = known.version ~= controls_seen and wishes or ""
+-- Controls that a Redis which came back older has forgotten are none.
+local told = known.version ~= controls_seen and (wishes or "-") or ""
 local idle_ms = st.idle_since > 0 and now_ms - st.idle_since or 0
 return {
   "done", number, left, n_workers, start, is_over, idle_ms, again_ms, is_hungry, told, refused, duplicates, leased,

@@ -2,7 +2,7 @@
 -- KEYS: the crawl's
 -- ARGV: worker, ttl_ms, flush ("1"), is new life ("1"), crawl, plan (JSON), order, seen kind, seeds kind, items kind,
 --       fingerprints, max deaths, bloom capacity of a shard, bloom bits, run, limits (domain, text ...)
--- RETURNS: {"refused", what, found, wanted} | {"over"} | {"joined", token, pending, start, controls or "", is first}
+-- RETURNS: {"refused", what, found, wanted} | {"over"} | {"wait", ms} | {"joined", token, pending, start, controls or "", is first}
 -- INCLUDES: crawl_rules
 local STANDINGS_KEPT = 100
 local worker, ttl_ms, crawl, plan = ARGV[1], tonumber(ARGV[2]), ARGV[5], ARGV[6]
@@ -10,10 +10,6 @@ local wants_flush, is_new_life = ARGV[3] == "1", ARGV[4] == "1"
 local wanted = {
   order = ARGV[7], seen = ARGV[8], seeds = ARGV[9], items_kind = ARGV[10], fingerprints = ARGV[11],
 }
-
-if is_new_life and ARGV[15] ~= "" and redis.call("ZSCORE", runs, crawl .. " " .. ARGV[15]) then
-  return { "over" }
-end
 
 -- A project is known by the name that nodes have for it; one that no node runs, by its BOT_NAME.
 local function is_same_project(one, other)
@@ -57,13 +53,23 @@ end
 
 -- All that may refuse comes first: who is refused has changed nothing.
 local is_there = load_state()
+local is_empty = not is_there or (pending() == 0 and in_all_hands() == 0)
+local is_of_this_run = is_there and is_of_run(ARGV[15])
+if is_new_life and ARGV[15] ~= "" and redis.call("ZSCORE", runs, crawl .. " " .. ARGV[15]) then
+  -- Another run may be under way by now. Of its own run something may have come after it was over.
+  if is_empty or not is_of_this_run then
+    return { "over" }
+  end
+end
 local before = not is_new_life and standing_of(worker)
 if before and (not is_there or tonumber(st.seen_epoch) > tonumber(before.token)) then
   -- The crawl that this worker was part of has ended without it; what there is now is another run.
   return { "over" }
 end
+if is_there then
+  heard()
+end
 local is_first = #redis.call("ZRANGEBYSCORE", workers, "(" .. now_ms, "+inf", "LIMIT", 0, 1) == 0
-local is_empty = not is_there or (pending() == 0 and in_all_hands() == 0)
 local is_flushed = wants_flush and is_first
 -- Its last worker left while one that was dead still stood there.
 local is_ended = is_there and is_new_life and st.ended == 1 and is_empty and not is_flushed
@@ -107,11 +113,21 @@ elseif not is_flushed then
   end
 end
 
+-- What would begin anew waits until those that may be alive have had the time to say so.
+if is_there and is_new_life and not is_first and (wants_flush or is_empty and seeds_waiting() == 0) then
+  local wait_ms = doubtful_ms()
+  if wait_ms > 0 then
+    save_state()
+    -- It asks more often than that: nobody else may be there to show that Redis is.
+    return { "wait", math.ceil(math.min(wait_ms, st.ttl_ms / 4)) }
+  end
+end
+
 if is_there then
   reclaim_lapsed("")
   -- What the same name held in a life before this one goes back first.
   if redis.call("ZSCORE", workers, worker) then
-    reclaim(worker, true)
+    reclaim(worker, not is_minded(worker))
   end
 end
 if is_ended then
@@ -131,6 +147,7 @@ if is_flushed then
   for _, held in ipairs(redis.call("HKEYS", standings)) do
     redis.call("UNLINK", hands .. held)
   end
+  drop_all_staged()
   redis.call("UNLINK", queue, seen, state, suspects, dead, blocked, starts, due, budgets, rate)
   is_there, is_empty = load_state(), true
 end
@@ -145,6 +162,7 @@ end
 if is_first or wanted.items_kind ~= "none" then
   st.items_kind = wanted.items_kind
 end
+st.ttl_ms, st.heard_ms = is_first and ttl_ms or math.max(st.ttl_ms, ttl_ms), now_ms
 st.crawl, st.seeds, st.max_deaths = crawl, wanted.seeds, tonumber(ARGV[12])
 -- The standings of workers that died long ago are of no use any more.
 if redis.call("HLEN", standings) > STANDINGS_KEPT then
@@ -156,15 +174,12 @@ if redis.call("HLEN", standings) > STANDINGS_KEPT then
   end
 end
 
-local is_same_run = ARGV[15] ~= "" and st.run == ARGV[15]
-if is_new_life and is_first and is_empty and not (is_same_run and st.start == "!") then
+if is_new_life and is_first and is_empty and not (is_of_this_run and st.start == "!") then
   -- A new run of the crawl: start() goes again, and may bring again what it brought before.
-  st.start = ""
+  st.start, st.run = "", ""
   redis.call("UNLINK", starts)
 end
-if ARGV[15] ~= "" then
-  st.run = ARGV[15]
-end
+add_run(ARGV[15])
 if redis.call("EXISTS", limits) == 0 and #ARGV > 15 then
   for at = 16, #ARGV, 2 do
     redis.call("HSET", limits, ARGV[at], ARGV[at + 1])

@@ -10,6 +10,8 @@ local is_blank = not load_state()
 if is_blank then
   begin(unpack(ARGV, 7, 14))
 end
+st.ttl_ms = math.max(st.ttl_ms, ttl_ms)
+heard()
 
 local function is_in_other_hands(entry)
   for _, other in ipairs(redis.call("ZRANGE", workers, 0, -1)) do
@@ -63,7 +65,7 @@ for at = 15, #ARGV, 4 do
       remove_seed(member)
     end
     if was_waiting or is_new_here or is_seed(member) or is_blank then
-      redis.call("HSET", hands .. worker, entry, score .. " " .. member)
+      hold(hands .. worker, score, member)
     end
   end
 end

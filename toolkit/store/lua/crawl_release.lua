@@ -1,6 +1,6 @@
--- Take back at once what a worker held whose process is gone.
+-- Take back at once what a worker held whose process is gone, or whose node is lost.
 -- KEYS: the crawl's
--- ARGV: worker
+-- ARGV: worker, has died ("1": its process is known to be gone, and nobody had ended it)
 -- RETURNS: how many entries went back, or -1 when nobody knows the worker
 -- INCLUDES: crawl_rules
 -- FLAGS: allow-oom
@@ -10,7 +10,7 @@ if not redis.call("ZSCORE", workers, worker) or not standing or not load_state()
   redis.call("HDEL", homes, worker)
   return -1
 end
-local count = reclaim(worker, true)
+local count = reclaim(worker, ARGV[2] == "1")
 mark_lapsed(worker, standing)
 if st.ended == 1 then
   -- The others have left a crawl that was over, and this one stood there still.

@@ -4,7 +4,7 @@
 -- RETURNS: nothing by itself; it stands in front of the scripts that include it
 --
 -- A member is an entry as it lies in the queue: eight bytes of id, one byte (how many workers died with it, and 128 for
--- a seed), and the body. In a worker's hands it is a field of a hash: id -> "<score> <member>".
+-- a seed), and the body. In a worker's hands it is a field of a hash: id -> "<score> <since, ms> <member>".
 local queue, seen, seeds, items, state = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local workers, standings, hands, suspects, dead = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local blocked, starts, controls, limits, due = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
@@ -18,7 +18,8 @@ local now_ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 local NUMBERS = {
   "seq", "seen_count", "seen_level", "seen_split", "parked", "pages", "items", "duplicates", "idle_since", "created_ms",
-  "limited", "max_deaths", "hungry_ms", "bloom_cap", "bloom_bits", "ended", "commits",
+  "limited", "max_deaths", "hungry_ms", "bloom_cap", "bloom_bits", "ended", "was_over", "commits", "heard_ms", "terms_ms",
+  "ttl_ms", "outgoing",
 }
 local TEXTS = {
   "order", "seen", "seeds", "items_kind", "start", "suspect_of", "crawl", "run", "hungry", "seen_epoch", "bloom",
@@ -145,8 +146,25 @@ local function free_slot(member)
 end
 
 local function split_held(value)
-  local space = string.find(value, " ", 1, true)
-  return string.sub(value, 1, space - 1), string.sub(value, space + 1)
+  local score, since, begin = string.match(value, "^(%S+) (%d+) ()")
+  return score, string.sub(value, begin), tonumber(since)
+end
+
+local since = string.format(" %.0f ", now_ms)
+local function held_now(score, member)
+  return score .. since .. member
+end
+
+-- Put an entry into a worker's hands, and count it for its domain.
+local function hold(hand, score, member)
+  redis.call("HSET", hand, string.sub(member, 1, 8), held_now(score, member))
+  if st.limited == 1 and not is_seed(member) then
+    local domain = host_of(member)
+    local budget = budget_of(domain)
+    if budget and budget[2] > 0 then
+      redis.call("HINCRBY", budgets, "#" .. domain, 1)
+    end
+  end
 end
 
 local function with_deaths(member, deaths)
@@ -167,10 +185,69 @@ local function bury(score, member, why)
   redis.call("HSET", dead, string.sub(member, 1, 8), buried)
 end
 
+-- The items of a page that brings very many go ahead of its end, in parts: they wait in a list of its entry's own, and
+-- are delivered once it is acknowledged, some at a time, so that nobody waits for a million of them. `staging` counts
+-- them by entry; `outgoing` lists the entries that are acknowledged, as "<id> <how many are delivered>".
+local staged, staging, outgoing = queue .. ":staged:", queue .. ":staging", queue .. ":outgoing"
+
+local function id_of(entry)
+  return string.format("%.0f", (struct.unpack(">I8", entry)))
+end
+
+local function drop_staged(entry)
+  if redis.call("HDEL", staging, entry) == 1 then
+    redis.call("UNLINK", staged .. id_of(entry))
+  end
+end
+
+local function drop_all_staged()
+  for _, entry in ipairs(redis.call("HKEYS", staging)) do
+    redis.call("UNLINK", staged .. id_of(entry))
+  end
+  for _, each in ipairs(redis.call("LRANGE", outgoing, 0, -1)) do
+    redis.call("UNLINK", staged .. string.match(each, "^%d+"))
+  end
+  redis.call("UNLINK", staging, outgoing)
+end
+
+local function deliver(key, body)
+  if st.items_kind == "list" then
+    redis.call("RPUSH", items, body)
+  else
+    redis.call("XADD", items, "*", "k", key, "v", body)
+  end
+end
+
+-- Deliver some of the items that wait for it, as many as take a few milliseconds; return how many.
+local DELIVERED_AT_ONCE, BYTES_AT_ONCE = 1000, 4 * 2 ^ 20
+local function deliver_staged()
+  local done, bytes = 0, 0
+  while st.outgoing > 0 and done < DELIVERED_AT_ONCE and bytes < BYTES_AT_ONCE do
+    local id, moved = string.match(redis.call("LINDEX", outgoing, 0) or "", "^(%d+) (%d+)$")
+    local found = id and redis.call("LPOP", staged .. id, 50) or {}
+    for i, body in ipairs(found) do
+      deliver(id .. "-" .. string.format("%.0f", moved + i - 1), body)
+      bytes = bytes + #body
+    end
+    done = done + #found
+    if found[1] then
+      redis.call("LSET", outgoing, 0, id .. " " .. string.format("%.0f", moved + #found))
+    else
+      redis.call("LPOP", outgoing)
+      st.outgoing = redis.call("LLEN", outgoing)
+    end
+  end
+  return done
+end
+
 -- Take a worker's standing away, and put what it held back; each of its entries counts one more death if it died.
 local function reclaim(worker, has_died)
   local held = redis.call("HGETALL", hands .. worker)
+  local is_any_staged = redis.call("EXISTS", staging) == 1
   for i = 2, #held, 2 do
+    if is_any_staged then
+      drop_staged(held[i - 1])
+    end
     local score, member = split_held(held[i])
     free_slot(member)
     local deaths = (string.byte(member, 9) or 0) % SEED + (has_died and 1 or 0)
@@ -236,11 +313,48 @@ local function clear_the_ended()
   keep_standings_for_a_day()
 end
 
+-- Of a worker that a node has started the node says whether its process is gone; only of others silence is proof.
+local function is_minded(worker)
+  return string.find(worker, "~", 1, true) ~= nil
+end
+
+-- Nobody was heard for a third of a lease: Redis, or the way to it, was away for all, or its clock was set. Then each
+-- worker gets a full term, counted from now, before its lease is judged. Called first by whatever is a sign of life.
+local function heard()
+  local silent_ms = now_ms - st.heard_ms
+  if silent_ms > math.max(1000, st.ttl_ms / 3) or silent_ms < -1000 then
+    for _, worker in ipairs(redis.call("ZRANGE", workers, 0, -1)) do
+      redis.call("ZADD", workers, now_ms + st.ttl_ms, worker)
+    end
+    st.terms_ms = now_ms
+  end
+  if silent_ms < -1000 then
+    -- What was to come by a clock that was set back would not come for long.
+    redis.call("ZUNIONSTORE", due, 1, due, "WEIGHTS", 0)
+    st.idle_since, st.hungry_ms = math.min(st.idle_since, now_ms), math.min(st.hungry_ms, now_ms)
+  end
+  st.heard_ms = now_ms
+end
+
+-- For how long it may still turn out that a worker lives that was not heard since all were given a full term.
+local function doubtful_ms()
+  local longest_ms = 0
+  for at, each in ipairs(redis.call("ZRANGEBYSCORE", workers, "(" .. now_ms, "+inf", "WITHSCORES")) do
+    if at % 2 == 1 then
+      local standing = standing_of(each)
+      if standing and tonumber(standing.at_ms) < st.terms_ms then
+        longest_ms = math.max(longest_ms, tonumber(redis.call("ZSCORE", workers, each)) - now_ms)
+      end
+    end
+  end
+  return longest_ms
+end
+
 local function reclaim_lapsed(but)
   for _, worker in ipairs(redis.call("ZRANGEBYSCORE", workers, "-inf", now_ms, "LIMIT", 0, 8)) do
     if worker ~= but then
       local standing = standing_of(worker)
-      reclaim(worker, true)
+      reclaim(worker, not is_minded(worker))
       if standing then
         mark_lapsed(worker, standing)
       end
@@ -264,6 +378,25 @@ local function in_all_hands()
     sum = sum + redis.call("HLEN", hands .. worker)
   end
   return sum
+end
+
+-- A crawl has the runs of all who came to it since it was begun, the last ten of them: parted by spaces.
+local MAX_RUNS = 10
+local function is_of_run(run)
+  return run ~= "" and string.find(" " .. st.run .. " ", " " .. run .. " ", 1, true) ~= nil
+end
+
+local function add_run(run)
+  if run ~= "" and not is_of_run(run) then
+    st.run = st.run == "" and run or st.run .. " " .. run
+    if select(2, string.gsub(st.run, " ", "")) >= MAX_RUNS then
+      st.run = string.match(st.run, "^%S+ (.*)$")
+    end
+  end
+end
+
+local function each_run()
+  return string.gmatch(st.run, "%S+")
 end
 
 local RUNS_KEPT_MS = 7 * 86400 * 1000
