@@ -38,6 +38,21 @@ def test_what_a_killed_worker_held_goes_back_at_once(crawl: CrawlDesk) -> None:
     assert [(leased.body, leased.deaths) for leased in taken] == [(b"a", 1), (b"b", 1), (b"c", 0)]
 
 
+def test_what_a_worker_held_that_was_stopped_with_its_node_goes_back_without_a_death(crawl: CrawlDesk) -> None:
+    stopped, heir = crawl.workers(2)
+    stopped.push(*"abc")
+    first, _ = stopped.take(2)
+    late = stopped.draft(done=acknowledge(first))
+    assert crawl.crawls.release(stopped.name, has_died=False)
+    view = crawl.view()
+    assert (view.pending, view.in_flight) == (3, 0)
+    assert [worker.name for worker in view.workers] == [heir.name]
+    assert stopped.send(late).verdict is not Verdict.DONE
+    assert [(leased.body, leased.deaths) for leased in heir.take(9)] == [(b"a", 0), (b"b", 0), (b"c", 0)]
+    assert not crawl.crawls.release(stopped.name, has_died=False)
+    assert not crawl.crawls.release(stopped.name, has_died=True)
+
+
 def test_a_worker_is_released_once(crawl: CrawlDesk) -> None:
     dead, heir = crawl.workers(2)
     dead.push("a")

@@ -23,6 +23,7 @@ from toolkit.node.launcher import LeasedLauncher
 from toolkit.node.membership import Membership
 from toolkit.node.poller import ClaimingPoller
 from toolkit.node.settings import NodeSettings
+from toolkit.node.stopping import OnStop
 from toolkit.node.turns import turns
 from toolkit.runs.folder import RunFolder
 from toolkit.store.redis_store import RedisStore
@@ -47,6 +48,7 @@ class Node:
         self.host, self.folder = host, folder
         self.slots, self.lease_s = slots, lease_s
         self.lives = 0
+        self.is_closing = False
         self.heartbeat: Any = None
         self.launcher: LeasedLauncher | None = None
         self.member: Membership | None = None
@@ -61,6 +63,7 @@ class Node:
     def start(self) -> None:
         """Start a Scrapyd, with all that it has of the plug-in."""
         self.lives += 1
+        self.is_closing = False
         owner = self._owner = Owner(f"scrapyd of {self.host.name}", self.host)
         machine = NodeMachine(self.host, owner, self._program)
         config = Config()
@@ -73,6 +76,7 @@ class Node:
             state_dir=self.folder,
             slots=self.slots,
             lease_s=self.lease_s,
+            on_stop=OnStop.CLOSE,
         )
         member = self.member = Membership(settings, machine)
         module._MEMBERSHIPS[config] = member
@@ -105,6 +109,12 @@ class Node:
         owner = self._owner
         self.launcher.stopService()
         self.heartbeat.stopService().addCallback(lambda _: self._leave(owner))
+
+    def close(self) -> None:
+        """Stop the Scrapyd in order, once its spiders are closed: as `stop` after what its first signal begins."""
+        assert self.launcher is not None
+        self.is_closing = True
+        self.launcher.leave().addCallback(lambda _: self.stop())
 
     def kill(self) -> None:
         """End the Scrapyd with SIGKILL; its spiders go on."""

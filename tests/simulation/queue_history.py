@@ -6,10 +6,11 @@ import json
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
-from simulation.history import History, step_s
+from simulation.history import History, Trouble, step_s
 from simulation.machines import Host, Process
 from simulation.nodes import PROJECT, SPIDER, VERSION, Node
 from simulation.programs import Life, Spider
@@ -24,7 +25,10 @@ from toolkit.store.keys import Keys
 from toolkit.store.redis_store import RedisStore
 
 LEASE_S = 15.0
+CLOSES = "node closes"
 FAULTS_END_S = 150.0
+STOP_TIMEOUT_S = 10.0
+"""How long a container has to stop before all of its processes are killed, as `docker stop` counts."""
 KEYS = Keys(DEFAULT_CLUSTER)
 
 
@@ -56,6 +60,7 @@ class QueueHistory(History):
         "machine dies": 2,
         "Scrapyd dies": 2,
         "Scrapyd restarts": 1,
+        CLOSES: 2,
         "spider dies": 1,
         "clock steps": 1,
         "Redis restarts": 2,
@@ -194,24 +199,34 @@ class QueueHistory(History):
             self.note(kind, name, for_s)
             host.freeze()
             self.later_s(for_s, lambda: host.thaw(self.world))
-        elif node.is_running:
+        elif node.is_running and not (kind == CLOSES and node.is_closing):
             self._take_down(kind, node, length=length)
 
     def _take_down(self, kind: str, node: Node, *, length: float) -> None:
+        lives = node.lives
         if kind == "Scrapyd restarts":
             for_s = 4.0
             node.stop()
             self.later_s(for_s, node.kill)
+        elif kind == CLOSES:
+            for_s = STOP_TIMEOUT_S + LEASE_S * length
+            node.close()
+            self.later_s(STOP_TIMEOUT_S, lambda: self._end_container(node, lives))
         elif kind == "Scrapyd dies":
             for_s = max(0.0, length - 0.5) * 3.2 * LEASE_S + 0.1
             node.kill()
         else:
             for_s = LEASE_S * (0.1 + 2 * length)
+            self._end_container(node, lives)
+        self.note(kind, node.host.name, for_s)
+        self.later_s(for_s, lambda: self._start(node))
+
+    def _end_container(self, node: Node, lives: int) -> None:
+        """Kill all that runs there, unless it has been started since."""
+        if node.lives == lives:
             for process in list(node.host.processes.values()):
                 process.exit(signal=signal.SIGKILL)
             node.kill()
-        self.note(kind, node.host.name, for_s)
-        self.later_s(for_s, lambda: self._start(node))
 
     def _start(self, node: Node) -> None:
         if not node.is_running and node.host.holder() is None:
@@ -278,10 +293,11 @@ class QueueHistory(History):
             if lives or not is_forgotten:
                 self.broken.append(f"{job_id} has no record")
             return
-        excused = sum(self._may_be_begun_again(life, order) for life in lives)
+        excused = sum(life.stopped_for == "node" or self._may_be_begun_again(life, order) for life in lives)
         if len(lives) > order.attempts + excused:
             self.broken.append(f"{job_id} was begun {len(lives)} times, with attempts={order.attempts}")
         self._judge_finished(job_id, found, lives)
+        self._judge_closed(job_id, lives)
         if found["state"] == "lost":
             self._judge_lost(job_id, found, lives)
         if order.cancelled_at is not None:
@@ -300,6 +316,13 @@ class QueueHistory(History):
         is_told = not self._was_in_trouble(first, until=ended_at + 2 * LEASE_S)
         if is_told and found["state"] not in {"finished", "cancelled"}:
             self.broken.append(f"{job_id} finished, and is {found['state']}: {found.get('reason')}")
+
+    def _judge_closed(self, job_id: str, lives: list[Life]) -> None:
+        """Look whether the stop of a node that closes its spiders has used up an attempt."""
+        for life, after in pairwise(lives):
+            is_alone = not any(self._disturbs(each, life.at, after.at) for each in self.troubles)
+            if life.stopped_for == "node" and is_alone and after.claim.attempt > life.claim.attempt:
+                self.broken.append(f"the stop of {life.node} used up an attempt of {job_id}")
 
     def _judge_lost(self, job_id: str, found: Any, lives: list[Life]) -> None:
         if lives:
@@ -334,7 +357,18 @@ class QueueHistory(History):
         )
 
     def _node_was_in_trouble(self, node: str, begin: float, end: float) -> bool:
-        return any(each.what == node and each.overlaps(begin, end) for each in self.troubles)
+        return any(
+            each.what == node and each.overlaps(begin, end) and not self._is_orderly(each) for each in self.troubles
+        )
+
+    def _is_orderly(self, trouble: Trouble) -> bool:
+        """Tell whether a node was closed while nothing else was wrong: nothing may come of that."""
+        return trouble.kind == CLOSES and not any(
+            self._disturbs(each, trouble.begin, trouble.end) for each in self.troubles
+        )
+
+    def _disturbs(self, trouble: Trouble, begin: float, end: float) -> bool:
+        return trouble.kind != CLOSES and trouble.overlaps(begin - LEASE_S, end + LEASE_S)
 
     def _judge_leftovers(self, states: dict[str, Any]) -> None:
         text = self.real.text

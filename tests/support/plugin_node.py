@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psutil
 import redis
@@ -151,6 +153,43 @@ class PluginNode(ScrapydNode):
             return any(version in held for held in record.report.versions.values()) and not record.report.running
 
         wait_until(is_ready, deadline_s=REGISTERED_WITHIN_S, what=f"{self.name} to be ready")
+
+
+class ContainedNode(PluginNode):
+    """A node in a pid namespace of its own, in which Scrapyd is process 1, or with `has_init` a child of such an init.
+
+    All processes end with process 1, as in a container. Only root can make one.
+    """
+
+    def __init__(self, folder: Path, *, has_init: bool = False, **more: Any) -> None:
+        super().__init__(folder, **more)
+        self._init = self._made_init() if has_init else []
+
+    def spider_pids(self) -> list[int]:
+        """Return the spider processes by their ids here; their run folders name them by those of the namespace."""
+        return ScrapydNode.spider_pids(self)
+
+    def stop(self, *, spiders: bool = True, within_s: float = 10.0) -> None:
+        """Stop it as `docker stop` does: SIGTERM to process 1, and SIGKILL to all when that has not ended in time."""
+        assert spiders, "no spider outlives its container"
+        assert self._process is not None
+        (process_1,) = psutil.Process(self.pid).children()
+        process_1.terminate()
+        try:
+            self._process.wait(within_s)
+        finally:
+            self.kill()
+
+    def _command(self) -> list[str]:
+        unshare = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL"]
+        return [*unshare, *self._init, *super()._command()]
+
+    def _made_init(self) -> list[str]:
+        # What a program is called, as /proc shows it, is the name of its file.
+        self.folder.mkdir(parents=True)
+        init = shutil.copy("/bin/sh", self.folder / "docker-init")
+        passing_on = 'trap "kill -TERM \\$child" TERM; "$@" & child=$!; wait $child; wait $child'
+        return [str(init), "-c", passing_on, "init"]
 
 
 @contextlib.contextmanager

@@ -101,15 +101,17 @@ class ScrapydNode:
     def _start(self) -> None:
         self._write_configuration()
         with (self.folder / "scrapyd.log").open("ab") as log:
-            command = [sys.executable, "-m", "scrapyd", "--pidfile="]
             self._process = start(
-                command, cwd=self.folder, env=quiet_environment(self.folder, **self._environ), output=log
+                self._command(), cwd=self.folder, env=quiet_environment(self.folder, **self._environ), output=log
             )
         try:
             wait_until(self._answers, deadline_s=READY_WITHIN_S, what=f"{self.name} to answer on {self.url}")
         except BaseException:
             self.kill()
             raise
+
+    def _command(self) -> list[str]:
+        return [sys.executable, "-m", "scrapyd", "--pidfile="]
 
     def stop(self) -> None:
         """End Scrapyd as an operator does (SIGTERM), and then every spider that outlived it."""

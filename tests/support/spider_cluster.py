@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,11 +16,13 @@ from toolkit.store.interfaces import Store
 
 
 @contextmanager
-def spider_nodes(count: int, server: RedisServer, folder: Path, *, lease_s: float = 3.0) -> Iterator[list[PluginNode]]:
-    """Start that many nodes on an empty Redis, each holding the egg."""
+def spider_nodes(
+    count: int, server: RedisServer, folder: Path, *, lease_s: float = 3.0, own: Mapping[str, str] | None = None
+) -> Iterator[list[PluginNode]]:
+    """Start that many nodes on an empty Redis, each holding the egg; `own` as for `PluginNode`."""
     require(psutil.LINUX, "pidfd and /proc")
     server.flush()
-    with running_plugin_nodes(count, redis_url=server.url, folder=folder, lease_s=lease_s) as nodes:
+    with running_plugin_nodes(count, redis_url=server.url, folder=folder, lease_s=lease_s, own=own) as nodes:
         hold_everywhere(nodes, VERSION, egg=node_egg())
         yield nodes
 

@@ -21,6 +21,9 @@ IS_STARTING = "is starting"
 WAITS_FOR_REDIS = "waits for Redis"
 """Why a node takes no job while its heartbeats are not answered."""
 
+IS_STOPPING = "is stopping"
+"""Why a node takes no job while its Scrapyd is being stopped."""
+
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:

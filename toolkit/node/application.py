@@ -26,6 +26,7 @@ from toolkit.node.redialling import Redialling
 from toolkit.node.requests import bound_requests
 from toolkit.node.shelf import shelf
 from toolkit.node.shipping import Shipping
+from toolkit.node.stopping import OnStop
 from toolkit.node.tls import NodeTls, serve_tls
 from toolkit.store.wire_calls import REDIAL
 
@@ -101,6 +102,8 @@ def application(config: Config) -> Any:
         member, launcher=launcher, poller=poller, look_for_eggs=look, look_for_questions=answering.look
     )
     heartbeat.setServiceParent(app)
+    if member.settings.on_stop is not OnStop.LEAVE:
+        member.machine.before_stop(launcher.leave)
     return app
 
 

@@ -117,7 +117,9 @@ class Delivery:
         if state is None or parcel.ending is None:
             _remove(parcel.folder)
         if state is None:
-            _log.warn("The outcome of job {job} came too late: it was given to another", job=parcel.claim.job_id)
+            # A job that went back is no longer ours when a later Scrapyd tells of it once more.
+            if parcel.ending is None or parcel.ending.state is not JobState.LOST:
+                _log.warn("The outcome of job {job} came too late: it was given to another", job=parcel.claim.job_id)
         elif parcel.ending is not None:
             # The folder stays as long: a later Scrapyd tells it again, which changes nothing where it is known.
             self._taken[token] = (self._machine.monotonic(), parcel)

@@ -24,22 +24,33 @@ class Departures:
 
     def __init__(self, member: Membership) -> None:
         self._member = member
-        # A dict for its order: those that are gone longest are forgotten first.
+        # Those that are gone longest come first, and are forgotten first. With each, whether it died.
         self._untold: dict[WorkerName, bool] = {}
+        self._under_way = 0
+
+    @property
+    def is_telling(self) -> bool:
+        """The frontier is being told of some."""
+        return self._under_way > 0
 
     def tell(self, worker: WorkerName, *, has_died: bool) -> None:
         """Say that the process is gone, with all of its group; what it held goes to others. Idempotent.
 
         `has_died`: it was not this node that ended it, so what it held may have to do with its end.
         """
+        self._under_way += 1
         told: Deferred[bool] = self._member.ask(lambda shared: shared.crawls.release(worker, has_died=has_died))
         told.addCallbacks(self._heard, self._unheard, callbackArgs=(worker,), errbackArgs=(worker, has_died))
+        told.addBoth(self._told)
 
     def retry(self) -> None:
         """Tell again what was not heard; after every heartbeat that Redis answered."""
         untold, self._untold = self._untold, {}
         for worker, has_died in untold.items():
             self.tell(worker, has_died=has_died)
+
+    def _told(self, _: object) -> None:
+        self._under_way -= 1
 
     def _heard(self, has_held: bool, worker: WorkerName) -> None:  # noqa: FBT001 - a Deferred's value
         if has_held:

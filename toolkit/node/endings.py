@@ -21,12 +21,14 @@ class Cause(StrEnum):
     CANCEL = "cancel"
     TIMEOUT = "timeout"
     STALE = "stale"
+    NODE = "node"
 
 
 _WHY_STOPPED = {
     Cause.CANCEL: "stopped on request",
     Cause.TIMEOUT: "stopped after its time limit of {s:g} s",
     Cause.STALE: "stopped, since it was no longer this node's",
+    Cause.NODE: "stopped with its node",
 }
 # With which a machine that goes down ends whatever runs.
 _MACHINES_SIGNALS = frozenset({"SIGTERM", "SIGINT", "SIGHUP", "SIGKILL"})
@@ -71,7 +73,9 @@ def judge(evidence: Evidence) -> Ending:
 
 
 def _went_in_order(evidence: Evidence) -> bool:
-    """Tell whether the spider closed because its node was being stopped, not because that one failed."""
+    """Tell whether the spider ended because its node was being stopped, not because that one failed."""
+    if evidence.stopped_for is Cause.NODE:
+        return True
     was_shut_down = evidence.report is not None and evidence.report.finish_reason == _SHUT_DOWN
     return was_shut_down and not (evidence.said is not None and evidence.said.node_was_lost)
 
@@ -81,7 +85,7 @@ def _verdict(evidence: Evidence, exit_: Exit | None) -> tuple[JobState, str]:
     if finish_reason == _FINISHED and exit_ is not None and exit_.exit_code == 0:
         # It was done before any signal reached it.
         return JobState.FINISHED, _FINISHED
-    if evidence.stopped_for is not None:
+    if evidence.stopped_for not in {None, Cause.NODE}:
         return JobState.FAILED, _WHY_STOPPED[evidence.stopped_for].format(s=evidence.timeout_s or 0)
     if loss := _loss(evidence, exit_, finish_reason):
         return JobState.LOST, loss
@@ -97,6 +101,8 @@ def _verdict(evidence: Evidence, exit_: Exit | None) -> tuple[JobState, str]:
 
 def _loss(evidence: Evidence, exit_: Exit | None, finish_reason: str | None) -> str | None:
     """Say how the node's own going ended the process, or return `None`."""
+    if evidence.stopped_for is Cause.NODE and finish_reason in {None, _SHUT_DOWN}:
+        return _WHY_STOPPED[Cause.NODE]
     if evidence.said is not None and evidence.said.node_was_lost:
         return "its node gave no sign of life, so it ended by itself"
     if not evidence.is_node_going:

@@ -16,7 +16,7 @@ from twisted.logger import Logger
 
 from toolkit.model.errors import ConflictError, CrawlctlError, StoreUnreachableError
 from toolkit.model.names import Token
-from toolkit.model.nodes import BEATS_A_LEASE, WAITS_FOR_REDIS, NodeReport
+from toolkit.model.nodes import BEATS_A_LEASE, IS_STOPPING, WAITS_FOR_REDIS, NodeReport
 from toolkit.model.queue import BeatAnswer, Held
 from toolkit.node.housekeeping import Housekeeping
 from toolkit.node.listening import Listener
@@ -99,7 +99,7 @@ class Heartbeat(MultiService):
         """Claim nothing more and say goodbye, within 3 s; the leases stay, for whoever adopts the spiders."""
         super().stopService()  # type: ignore[no-untyped-call]
         self._is_stopping = True
-        self._member.unready = "is stopping"
+        self._member.unready = IS_STOPPING
         self._listener.stop()
         if self._touching.running:
             self._touching.stop()

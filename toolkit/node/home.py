@@ -19,13 +19,17 @@ _LOCK, _ID, _RUNS, _REDIS = "lock", "home", "runs", "redis.url"
 class Home:
     """The folder `state_dir`, ours from its making to `leave`, or to the death of this process.
 
+    `node_id` stands for the machine in the identity, where a machine is not known by its name for long: a container's
+    is another each time it is made.
+
     Raises:
         ConfigurationError: another Scrapyd lives there, or the folder cannot be written.
 
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, node_id: str | None = None) -> None:
         self.path = path
+        self._place = f"{platform.node()} {_machine_id()}" if node_id is None else f"node_id {node_id}"
         try:
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.runs.mkdir(exist_ok=True)
@@ -72,7 +76,7 @@ class Home:
 
     def _identity(self) -> str:
         """Return the text by which the cluster tells this folder from others, copies on other machines among them."""
-        return hashlib.sha256(f"{self._number()} {platform.node()} {_machine_id()}".encode()).hexdigest()[:16]
+        return hashlib.sha256(f"{self._number()} {self._place}".encode()).hexdigest()[:16]
 
     def _number(self) -> str:
         """Return the folder's own random number, made at the first start."""

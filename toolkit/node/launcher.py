@@ -27,6 +27,7 @@ from toolkit.node.departures import Departures
 from toolkit.node.endings import Cause, judge
 from toolkit.node.membership import membership
 from toolkit.node.run import Run
+from toolkit.node.stopping import OnStop, closing
 from toolkit.store.interfaces import Shared
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
 
 REST_S = 10.0
 """How long no job is taken after one could not be started through no fault of its own."""
+
+TOLD_WITHIN_S = 3.0
+"""How long a stop waits for Redis to hear of the last outcomes. Those it does not hear are told at the next start."""
+
+_PAUSE_S = 0.05
 
 _log = Logger()
 
@@ -77,12 +83,27 @@ class LeasedLauncher(Service):
         finally:
             self._offer_slots()
 
+    def leave(self) -> Deferred[None]:
+        """Take nothing more and end the spiders as `on_stop` says; fires when all are gone and the queue was told.
+
+        It waits at most 3 s for the queue once they are gone. It never fires when the service is stopped meanwhile.
+        """
+        settings = self.membership.settings
+        _log.info("Asked to stop: {how} {count} spiders", how=_HOW[settings.on_stop], count=len(self.processes))
+        self._take_no_more()
+        self.membership.is_stopping = True
+        self.membership.beat()
+        asked = closing(settings.on_stop, settings.stop_grace_s)
+        if asked is not None:
+            self._machine.later(asked[0], self._close_all, asked[1])
+        left: Deferred[None] = Deferred()
+        self._see_off(left)
+        return left
+
     def stopService(self) -> None:  # noqa: N802 - Twisted's name
         """Take nothing more. The spiders go on, and the next Scrapyd adopts them if it comes within the lease."""
         super().stopService()  # type: ignore[no-untyped-call]
-        self._is_stopping = True
-        for offer in list(self._offered.values()):
-            offer.cancel()
+        self._take_no_more()
         if self.processes:
             _log.info("{count} spiders go on without Scrapyd", count=len(self.processes))
 
@@ -127,6 +148,29 @@ class LeasedLauncher(Service):
         """Let every spider know that its node lives."""
         for run in list(self.processes.values()):
             run.touch()
+
+    def _take_no_more(self) -> None:
+        self._is_stopping = True
+        for offer in list(self._offered.values()):
+            offer.cancel()
+
+    def _close_all(self, within_s: float) -> None:
+        if self.running:
+            for run in list(self.processes.values()):
+                run.stop(Cause.NODE, grace_s=within_s)
+
+    def _see_off(self, left: Deferred[None], ends_at: float | None = None) -> None:
+        """Look, again and again, whether nothing is left to wait for."""
+        if not self.running:
+            return
+        if not self.processes:
+            now = self._machine.monotonic()
+            ends_at = now + TOLD_WITHIN_S if ends_at is None else ends_at
+            is_all_told = not self.delivery.held() and not self.departures.is_telling
+            if is_all_told or now >= ends_at:
+                left.callback(None)
+                return
+        self._machine.later(_PAUSE_S, self._see_off, left, ends_at)
 
     def _take_over(self) -> None:
         for each in adoption.survey(self.membership.home.runs, self._machine):
@@ -279,6 +323,9 @@ class LeasedLauncher(Service):
         self.delivery.send(
             Parcel(run.claim, ended_at=now, ending=judge(evidence), folder=run.folder), after=run.was_told
         )
+
+
+_HOW = {OnStop.CLOSE: "closing", OnStop.DRAIN: "waiting for"}
 
 
 def _tell_started(shared: Shared, *, claim: Claim, pid: int) -> bool:

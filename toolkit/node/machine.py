@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import secrets
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -16,8 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from twisted.internet.defer import maybeDeferred
 from twisted.internet.interfaces import IReadDescriptor
 from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer  # type: ignore[import-untyped]
 
@@ -27,10 +30,13 @@ from toolkit.runs import process
 if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
     from twisted.internet.protocol import ProcessProtocol
+    from twisted.python.failure import Failure
 
     from toolkit.runs.folder import RunFolder
 
 T = TypeVar("T")
+_log = Logger()
+
 THREADS = 8
 """How many calls of one pool may wait for Redis at a time."""
 
@@ -92,6 +98,27 @@ class Machine:
         begin_s = reactor.seconds() - self.monotonic()
         reactor.seconds = lambda: begin_s + self.monotonic()
 
+    def before_stop(self, leave: Callable[[], Deferred[None]]) -> None:
+        """Let Scrapyd's stop at a first SIGTERM or SIGINT begin with `leave`, and go on when that fires.
+
+        At a second signal it goes on at once. Until then nothing is stopped: leases are renewed, and HTTP is answered.
+        """
+        self.reactor.callWhenRunning(self._hold_signals, leave)
+
+    def _hold_signals(self, leave: Callable[[], Deferred[None]]) -> None:
+        # Twisted's own; a signal that is ignored stays so.
+        found = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        handlers = {number: handler for number, handler in found.items() if callable(handler)}
+
+        def heard(number: int, _: object) -> None:
+            for each, handler in handlers.items():
+                signal.signal(each, handler)
+            stop = handlers[signal.Signals(number)]
+            self.soon(lambda: maybeDeferred(leave).addErrback(_note).addBoth(lambda _: stop(number, None)))
+
+        for number in handlers:
+            signal.signal(number, heard)
+
     def later(self, seconds: float, work: Callable[..., object], *args: object) -> Any:
         """Call this after so many seconds; the answer can be cancelled."""
         return self.reactor.callLater(seconds, work, *args)
@@ -150,6 +177,10 @@ class Machine:
 
         """
         folder.touch_alive()
+
+
+def _note(failure: Failure) -> None:
+    _log.failure("The spiders could not be ended in order", failure=failure)
 
 
 class _Threads(ThreadPool):

@@ -20,7 +20,7 @@ from twisted.logger import Logger
 
 from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.names import JobId, ProjectName, Session, Token, VersionName
-from toolkit.model.nodes import IS_STARTING, NodeReport
+from toolkit.model.nodes import IS_STARTING, IS_STOPPING, NodeReport
 from toolkit.node.catalogue import Catalogue
 from toolkit.node.claims import environments_in_use
 from toolkit.node.environment_making import Sources
@@ -49,7 +49,7 @@ class Membership:
     `tokens` their claims' and those of jobs whose end is not told yet or was told lately; `beat` gives a sign of life
     now. `unready` says why no job may be taken now; `is_registered` tells whether a heartbeat
     of this session was ever answered, `waits_for` what it waits for; `redials` says that the node changes its address
-    now. Launcher, heartbeat and redials keep them.
+    now, `is_stopping` that Scrapyd waits for its spiders before it stops. Launcher, heartbeat and redials keep them.
     """
 
     def __init__(self, settings: NodeSettings, machine: Machine | None = None) -> None:
@@ -62,6 +62,7 @@ class Membership:
         self.is_registered = False
         self.waits_for: str | None = None
         self.redials: str | None = None
+        self.is_stopping = False
         self.present = Present(settings.address)
         self.tokens: Callable[[], Sequence[Token]] = tuple
         self.jobs: Callable[[], Collection[JobId]] = tuple
@@ -78,7 +79,7 @@ class Membership:
             ConfigurationError: another Scrapyd lives there, or it cannot be written.
 
         """
-        return Home(self.settings.state_dir)
+        return Home(self.settings.state_dir, node_id=self.settings.node_id)
 
     @cached_property
     def redis_file(self) -> Path:
@@ -161,7 +162,7 @@ class Membership:
             labels=settings.labels,
             behind=self.catalogue.behind(),
             environments=self.environments.shown(self.catalogue.environments()),
-            unfit=self.unready or self.redials or short,
+            unfit=self.unready or (IS_STOPPING if self.is_stopping else None) or self.redials or short,
             started_at=self.started_at,
         )
         return self.present.of(report)

@@ -146,7 +146,10 @@ class Run:
         self._wish = wish
 
     def stop(self, cause: Cause, *, grace_s: float | None = None) -> None:
-        """Ask the process to end, insist after its grace, and kill its group 5 s later; asking again may hurry it."""
+        """Ask the process to end, insist after its grace, and kill its group 5 s later; asking again may hurry it.
+
+        Stopped with its node, its group is killed after `grace_s`.
+        """
         if self._is_gone:
             return
         if grace_s is None:
@@ -155,7 +158,8 @@ class Run:
             self.stopped_for = cause
             with contextlib.suppress(OSError):
                 self.folder.write(STOP, {"cause": cause.value})
-        asked = Stopping(self.machine.monotonic(), grace_s)
+        now = self.machine.monotonic()
+        asked = Stopping.within(now, grace_s) if cause is Cause.NODE else Stopping(now, grace_s)
         self._stopping = asked if self._stopping is None else self._stopping.sooner(asked)
         self._advance()
 

@@ -20,6 +20,7 @@ from toolkit.model.errors import ConfigurationError
 from toolkit.model.hosts import Secret
 from toolkit.model.names import NodeName
 from toolkit.node.shipping_settings import ShippingSettings, read_shipping
+from toolkit.node.stopping import OnStop, takes_all_with_it
 from toolkit.store.address import parse_address
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ class NodeSettings:
     address: str
     labels: Mapping[str, str]
     state_dir: Path
+    node_id: str | None
+    on_stop: OnStop
+    stop_grace_s: float | None
     logs_dir: Path | None
     items_dir: str
     min_memory_mb: int
@@ -94,6 +98,9 @@ class NodeSettings:
             address=own["address"] or _address(config, environ),
             labels=_labels(own["labels"] or ""),
             state_dir=Path(own["state_dir"] or Path(config.get("dbs_dir", "dbs")) / "node").absolute(),
+            node_id=own["node_id"],
+            on_stop=_on_stop(own),
+            stop_grace_s=None if own["stop_grace_s"] is None else float(own["stop_grace_s"]),
             logs_dir=logs_dir,
             items_dir=config.get("items_dir", "") or "",
             min_memory_mb=own["min_memory_mb"],
@@ -165,6 +172,17 @@ def _tls(own: Mapping[str, Any]) -> tuple[Path, Path] | None:
     if cert is None or key is None:
         raise ConfigurationError(f"[{SECTION}] names one of tls_cert and tls_key: TLS needs both")
     return cert, key
+
+
+def _on_stop(own: Mapping[str, Any]) -> OnStop:
+    """Return what the option says, else what this process is: spiders cannot outlive the Scrapyd of a container."""
+    if own["on_stop"] is not None:
+        return OnStop(own["on_stop"])
+    try:
+        process_1 = Path("/proc/1/comm").read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        process_1 = ""
+    return OnStop.CLOSE if takes_all_with_it(os.getpid(), os.getppid(), process_1) else OnStop.LEAVE
 
 
 def _index_file(own: Mapping[str, Any]) -> Path | None:

@@ -81,6 +81,17 @@ def test_a_job_that_was_never_begun_goes_back_and_no_late_process_begins_it(fold
     assert register_this_process(folder) is not None
 
 
+def test_one_that_was_killed_while_it_was_stopped_with_its_node_keeps_its_attempt(folder: RunFolder) -> None:
+    dead_process(folder)
+    folder.write(STOP, {"cause": "node"})
+
+    found = only(folder)
+
+    assert isinstance(found, Parcel)
+    assert found.ending is not None
+    assert (found.ending.state, found.ending.is_counted) == (JobState.LOST, False)
+
+
 def test_a_process_that_lives_is_adopted(folder: RunFolder) -> None:
     folder.write(PROCESS, {"pid": os.getpid(), "start": start_of(os.getpid())})
     folder.write(STOP, {"cause": "cancel"})

@@ -66,6 +66,21 @@ def said(reason: str | None) -> Progress:
         ),
         (Evidence(seen=CLEAN, report=said("finished"), stopped_for=Cause.TIMEOUT), JobState.FINISHED, "finished"),
         (Evidence(seen=Exit(signal="SIGKILL"), stopped_for=Cause.CANCEL), JobState.FAILED, "on request"),
+        (Evidence(seen=CLEAN, report=said("shutdown"), stopped_for=Cause.NODE), JobState.LOST, "stopped with its node"),
+        (Evidence(seen=Exit(signal="SIGKILL"), stopped_for=Cause.NODE), JobState.LOST, "stopped with its node"),
+        (Evidence(seen=Exit(signal="SIGINT"), stopped_for=Cause.NODE, has_begun=False), JobState.LOST, "its node"),
+        (Evidence(stopped_for=Cause.NODE, is_node_going=True), JobState.LOST, "stopped with its node"),
+        (Evidence(seen=CLEAN, report=said("finished"), stopped_for=Cause.NODE), JobState.FINISHED, "finished"),
+        (
+            Evidence(seen=CLEAN, report=said("closespider_timeout"), stopped_for=Cause.NODE, is_node_going=True),
+            JobState.FINISHED,
+            "closespider_timeout",
+        ),
+        (
+            Evidence(seen=Exit(signal="SIGKILL"), report=said("finished"), stopped_for=Cause.NODE, is_node_going=True),
+            JobState.LOST,
+            "with its node",
+        ),
     ],
 )
 def test_the_ending_says_what_happened(evidence: Evidence, state: JobState, words: str) -> None:
@@ -92,7 +107,8 @@ def test_only_what_exited_with_0_is_finished(evidence: Evidence) -> None:
 
 @given(EVIDENCE)
 def test_a_job_is_never_lost_while_its_node_stays(evidence: Evidence) -> None:
-    stays = replace(evidence, is_node_going=False, said=None)
+    stopped_for = None if evidence.stopped_for is Cause.NODE else evidence.stopped_for
+    stays = replace(evidence, is_node_going=False, said=None, stopped_for=stopped_for)
 
     assert judge(stays).state is not JobState.LOST
 
@@ -129,9 +145,13 @@ def test_an_ending_without_progress_is_written_too() -> None:
         (Evidence(said=Exit(exit_code=0, node_was_lost=True), report=said("shutdown")), True),
         (Evidence(seen=CLEAN, report=said("shutdown")), True),
         (Evidence(seen=CLEAN, report=said("finished"), is_node_going=True), True),
+        (Evidence(seen=CLEAN, report=said("shutdown"), stopped_for=Cause.NODE), False),
+        (Evidence(seen=Exit(signal="SIGKILL"), report=RUNNING, stopped_for=Cause.NODE), False),
+        (Evidence(seen=Exit(signal="SIGKILL"), report=said("finished"), stopped_for=Cause.NODE), True),
+        (Evidence(stopped_for=Cause.NODE, is_node_going=True), False),
     ],
 )
-def test_only_a_spider_that_closed_with_its_stopped_node_keeps_its_attempt(
+def test_only_a_spider_that_was_closed_or_killed_with_its_stopped_node_keeps_its_attempt(
     evidence: Evidence, *, is_counted: bool
 ) -> None:
     assert judge(evidence).is_counted is is_counted

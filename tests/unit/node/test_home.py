@@ -46,6 +46,20 @@ def test_a_copy_of_the_folder_on_another_machine_has_another_identity(
     assert Home(tmp_path).id != original.id
 
 
+def test_with_a_node_id_the_folder_is_known_on_another_machine_and_no_other_folder_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Home(tmp_path / "node", node_id="worker-1")
+    original.leave()
+    monkeypatch.setattr("platform.node", lambda: "another-container")
+    again = Home(tmp_path / "node", node_id="worker-1")
+    again.leave()
+
+    assert again.id == original.id
+    others = Home(tmp_path / "node", node_id="worker-2"), Home(tmp_path / "other", node_id="worker-1")
+    assert original.id not in {other.id for other in others}
+
+
 def test_the_url_of_redis_is_kept_for_its_owner_alone_and_written_anew_at_each_start(tmp_path: Path) -> None:
     home = Home(tmp_path)
     path = home.keep_redis(Secret("redis://one:1/0"))

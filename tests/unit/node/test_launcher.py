@@ -1,9 +1,9 @@
-"""A job that cannot be begun costs neither the slot nor, where it is the node's fault, the job."""
+"""A job that cannot be begun costs neither the slot nor, where it is the node's fault, the job; nor does a stop."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,17 +13,21 @@ from typing import Any
 import pytest
 from scrapyd.config import Config
 from scrapyd.interfaces import IEnvironment, IPoller
-from twisted.internet.defer import Deferred, succeed
+from support.hand_machine import HandMachine
+from twisted.internet.defer import Deferred, fail, succeed
 
+from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, ProjectName, SpiderName, Token, VersionName
 from toolkit.model.queue import Claimed, Ending
 from toolkit.node import spawning
 from toolkit.node.catalogue import Proof, Surroundings
-from toolkit.node.launcher import LeasedLauncher
+from toolkit.node.endings import Cause
+from toolkit.node.launcher import TOLD_WITHIN_S, LeasedLauncher
+from toolkit.node.machine import Machine
 from toolkit.node.membership import membership
 from toolkit.node.run import Run
-from toolkit.runs.folder import CLAIM, PROCESS
+from toolkit.runs.folder import CLAIM, ENDING, PROCESS
 from toolkit.runs.report import Exit
 
 GIVEN = Claimed(
@@ -45,21 +49,29 @@ class Desk:
         *,
         settings: object,
         environment: object,
-        trusted_keys: str = "",
+        machine: Machine | None = None,
+        **own: str,
     ) -> None:
         monkeypatch.chdir(folder)  # Scrapyd reads a scrapyd.conf that lies where it is started.
         config = Config(values={"dbs_dir": str(folder / "dbs"), "max_proc": "1"})
         config.cp.add_section("crawlctl")
         config.cp.set("crawlctl", "redis", "redis://nowhere:1/0")
-        config.cp.set("crawlctl", "trusted_keys", trusted_keys)
+        for name, value in own.items():
+            config.cp.set("crawlctl", name, value)
         self.member = membership(config)
-        monkeypatch.setattr(self.member, "ask", lambda work: succeed(work(SimpleNamespace(queue=self, crawls=self))))
+        self.member.machine = machine or self.member.machine
+        monkeypatch.setattr(self.member, "ask", self._ask)
+        self.is_away = False
         self._fails = {"settings": settings, "environment": environment}
         self.offers: list[Deferred[Claimed]] = []
         self.outcomes: list[str] = []
         self.gone: list[str] = []
         self.launcher = LeasedLauncher(config, self)
         self.launcher.startService()
+
+    def _ask(self, work: Callable[[Any], object]) -> Deferred[Any]:
+        rooms = SimpleNamespace(queue=self, crawls=self)
+        return fail(StoreUnreachableError("away")) if self.is_away else succeed(work(rooms))
 
     # --- what Scrapyd's application gives
 
@@ -92,12 +104,11 @@ class Desk:
 
     def finish(self, _: JobId, __: Token, ending: Ending, *, lease_s: float) -> JobState:
         assert lease_s > 0
-        self.outcomes.append(ending.state)
+        self.outcomes.append(ending.state if ending.is_counted else f"{ending.state}, uncounted")
         return ending.state
 
     def release(self, worker: str, *, has_died: bool) -> bool:
-        assert has_died
-        self.gone.append(worker)
+        self.gone.append(worker if has_died else f"{worker}, not dead")
         return False
 
     def give_back(self, _: JobId, __: Token, *, reason: str, lease_s: float) -> bool:
@@ -211,3 +222,83 @@ def test_a_job_whose_releases_environment_is_gone_goes_back_and_never_runs_with_
 
     assert desk.outcomes[0] == "rest 10"
     assert "the environment of its release is gone" in desk.outcomes[1]
+
+
+class StoppedNode:
+    """A node that runs one spider and is being stopped."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, **own: str) -> None:
+        begun: list[Run] = []
+        monkeypatch.setattr(spawning, "spawn", begun.append)
+        self.machine = HandMachine()
+        self.desk = Desk(folder, monkeypatch, settings=None, environment=None, machine=self.machine, **own)
+        self.desk.offers[0].callback(GIVEN)
+        (self.run,) = begun
+        self.run.folder.create(PROCESS, {"pid": 7, "start": "boot:1"})
+        self.has_left = False
+        self.desk.launcher.leave().addCallback(self._left)
+
+    def _left(self, _: None) -> None:
+        self.has_left = True
+
+    def end_spider(self) -> None:
+        self.run.exit = Exit(signal="SIGKILL")
+        self.desk.launcher._gone(self.run, 0)
+
+    def pass_s(self, seconds: float) -> None:
+        # In steps: a timer that is set anew at each of its calls counts from there.
+        for _ in range(round(seconds * 10)):
+            self.machine.clock.advance(0.1)
+
+
+def test_a_node_that_closes_leaves_once_its_spider_is_gone_and_the_queue_was_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = StoppedNode(tmp_path, monkeypatch, on_stop="close")
+    node.pass_s(20)
+    assert node.run.stopped_for is Cause.NODE
+    assert not node.has_left
+
+    node.end_spider()
+    node.pass_s(0.1)
+    assert node.has_left
+    assert node.desk.outcomes == ["lost, uncounted"]
+    assert node.desk.gone == [f"{GIVEN.job.id}~{GIVEN.token}, not dead"]
+    assert len(node.desk.offers) == 1
+
+
+def test_a_node_without_redis_leaves_soon_and_its_folder_keeps_what_became_of_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = StoppedNode(tmp_path, monkeypatch, on_stop="close")
+    node.desk.is_away = True
+    node.end_spider()
+    node.pass_s(TOLD_WITHIN_S - 0.5)
+    assert not node.has_left
+
+    node.pass_s(1)
+    assert node.has_left
+    assert node.run.folder.read(ENDING)
+
+
+@pytest.mark.parametrize(("own", "asked_after_s"), [({}, None), ({"stop_grace_s": "40"}, 10)])
+def test_a_node_that_drains_waits_for_its_spider_and_closes_it_only_before_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, str], asked_after_s: int | None
+) -> None:
+    node = StoppedNode(tmp_path, monkeypatch, on_stop="drain", **own)
+    node.pass_s((asked_after_s or 10_000) - 1)
+    assert node.run.stopped_for is None
+    node.pass_s(2)
+    assert node.run.stopped_for is (None if asked_after_s is None else Cause.NODE)
+    assert not node.has_left
+
+
+def test_a_node_whose_scrapyd_is_stopped_at_once_waits_no_more_and_closes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = StoppedNode(tmp_path, monkeypatch, on_stop="drain", stop_grace_s="40")
+    node.desk.launcher.stopService()
+    node.end_spider()
+    node.pass_s(60)
+    assert not node.has_left
+    assert node.run.stopped_for is None

@@ -13,6 +13,7 @@ from toolkit.config.options import Scope, options
 from toolkit.model.errors import ConfigurationError, MissingExtraError
 from toolkit.node.settings import NodeSettings
 from toolkit.node.shipping_settings import ShippingSettings
+from toolkit.node.stopping import OnStop
 from toolkit.store.interfaces_logs import LogTerms
 
 URL = "redis://:s3cret@redis.example:6379/2"
@@ -78,6 +79,20 @@ def test_scrapyds_own_environment_variables_name_the_address() -> None:
     assert NodeSettings.read(config({"redis": URL}), environ=environ).address == "[::1]:7000"
 
 
+def test_what_becomes_of_spiders_at_a_stop_is_told_or_follows_from_what_ends_with_scrapyd(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read(**own: str) -> tuple[OnStop, float | None, str | None]:
+        found = NodeSettings.read(config({"redis": URL, **own}), environ={})
+        return found.on_stop, found.stop_grace_s, found.node_id
+
+    assert read() == (OnStop.LEAVE, None, None)
+    assert read(on_stop="drain", stop_grace_s="3590", node_id="a") == (OnStop.DRAIN, 3590.0, "a")
+    monkeypatch.setattr("os.getpid", lambda: 1)
+    assert read() == (OnStop.CLOSE, None, None)
+    assert read(on_stop="leave") == (OnStop.LEAVE, None, None)
+
+
 def test_slots_are_counted_as_scrapyd_counts_them() -> None:
     settings = NodeSettings.read(config({"redis": URL}, max_proc="0", max_proc_per_cpu="2"), environ={})
 
@@ -97,6 +112,8 @@ def test_folders_are_absolute() -> None:
     [
         ({}, "this node has no Redis"),
         ({"redis": URL, "lease": "3"}, "no option 'lease': did you mean 'lease_s'?"),
+        ({"redis": URL, "on_stop": "wait"}, "on_stop is leave or close or drain, not 'wait'"),
+        ({"redis": URL, "stop_grace_s": "0"}, "stop_grace_s is a number from 1 to 1000000, not '0'"),
         ({"redis": URL, "lease_s": "soon"}, "lease_s is a number from 1 to 3600, not 'soon'"),
         ({"redis": "http://:s3cret@x"}, "redis is a URL"),
         ({"redis_file": "/not/there"}, "redis_file /not/there cannot be read"),

@@ -31,6 +31,7 @@ OF_OPERATORS = {
     *("cancel", "change_pending", "retry", "put_alerts"),
 }
 OF_SPIDERS = {"crawl_join", "crawl_commit", "crawl_renew", "crawl_rejoin", "crawl_leave", "crawl_sweep"}
+OF_BOTH = {"crawl_leave"}
 PLAIN = {
     Role.SPIDER: ("redis_frontier", "redis_sweep"),
     Role.NODE: (
@@ -61,6 +62,8 @@ def roles_of(script: str) -> Iterator[Role]:
     yield Role.OPERATOR
     if script not in OF_OPERATORS:
         yield Role.SPIDER if script in OF_SPIDERS else Role.NODE
+    if script in OF_BOTH:
+        yield Role.NODE
 
 
 @pytest.mark.parametrize("script", scripts())
