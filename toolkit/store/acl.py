@@ -39,10 +39,10 @@ _CONNECTION = frozenset(
 )
 # What `lua/crawl_*.lua` calls, and what the projects of scrapy-redis are used to.
 _FRONTIER = _words(
-    "bitfield del exists expire get getrange hdel hexists hget hgetall hincrby hkeys hlen hmget hrandfield hset hsetnx"
-    " hvals llen lpop lpush lrange lrem ltrim persist rpop rpush sadd scard set setbit setrange sismember smembers spop"
-    " srem sscan ttl type unlink xadd xlen zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank"
-    " zremrangebyscore zscore"
+    "bitfield del exists expire get getrange hdel hexists hget hgetall hincrby hkeys hlen hmget hrandfield hset"
+    " hsetnx hvals lindex llen lpop lpush lrange lrem lset ltrim persist rpop rpush sadd scard set setbit setrange"
+    " sismember smembers spop srem sscan ttl type unlink xadd xlen zadd zcard zpopmax zpopmin zrange zrangebyscore"
+    " zrem zremrangebyrank zremrangebyscore zscore zunionstore"
 )
 _QUEUE = _words(
     "append blmpop del exists get hdel hexists hget hgetall hincrby hlen hmget hscan hset hvals incr lindex llen"
@@ -50,7 +50,7 @@ _QUEUE = _words(
     " unlink unsubscribe zadd zcard zcount zrange zrangebylex zrangebyscore zrem zremrangebyrank zremrangebyscore"
     " zrevrange zrevrangebyscore zrevrank xrange xread xrevrange zscore client|info info"
 )
-_OPERATING = _words("hscan lindex rename xadd xtrim acl|whoami")
+_OPERATING = _words("hscan rename xadd xtrim acl|whoami")
 # Not config|get: it tells the password of the default user.
 
 COMMANDS = {

@@ -2,8 +2,8 @@
 -- KEYS: the crawl's
 -- ARGV: worker, token, ttl_ms
 -- RETURNS: 1, or 0 when the lease has lapsed
--- FLAGS: allow-oom
 -- INCLUDES: crawl_rules
+-- FLAGS: allow-oom
 local standing = standing_of(ARGV[1])
 if not standing or standing.token ~= ARGV[2] or string.find(standing.marks, "L", 1, true) then
   return 0
