@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 TOOLKIT = ROOT / "toolkit"
 MODULES = sorted(path.relative_to(ROOT) for path in TOOLKIT.rglob("*.py"))
 SCRIPTS = sorted(TOOLKIT.rglob("*.lua"))
-MAX_LINES = 400
+MAX_LINES = 600
 
 # `reference` writes the documentation, and no command loads it.
 COMMANDS = sorted(
@@ -194,7 +194,8 @@ def test_a_lua_script_promises_names_its_keys_and_says_what_it_returns(path: Pat
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
 def test_a_lua_script_touches_only_keys_that_were_passed_in(path: Path) -> None:
     code = "\n".join(line.partition("--")[0] for line in path.read_text().splitlines())
-    named = re.findall(r'redis\.call\(\s*"[A-Za-z]+"\s*,\s*"', code)
+    # What follows INFO is no key.
+    named = re.findall(r'redis\.call\(\s*"(?!INFO")[A-Za-z]+"\s*,\s*"', code)
     assert named == [], "a key written out"
 
 

@@ -100,6 +100,48 @@ def test_a_job_that_may_be_begun_only_once_more_waits_for_a_lease_and_others_do_
     assert desk.claim(report).job.id == "last"
 
 
+def test_a_finished_job_that_redis_has_forgotten_is_not_begun_by_another_node(desk: QueueDesk) -> None:
+    desk.add("a1", attempts=3)
+    one, other = desk.register(a_report("node-1", lease_s=LEASE_S)), desk.register(a_report("node-2", lease_s=LEASE_S))
+    before = desk.dump()
+    claim = desk.run(one)
+    desk.finish(claim)
+    desk.come_back(before)
+
+    desk.beat(other)
+    answer = desk.look(other)
+    assert isinstance(answer, NothingToClaim)
+    assert answer.again_s is not None
+    assert 0 < answer.again_s < 1
+    told(desk, one, claim)
+    desk.finish(claim)
+    assert isinstance(desk.look(other), NothingToClaim)
+    desk.add("a2")
+    assert desk.claim(other).job.id == "a2"
+
+
+def test_a_node_that_stays_silent_is_not_waited_for_long(desk: QueueDesk) -> None:
+    desk.add("a1", attempts=3)
+    desk.register(a_report("silent", lease_s=LEASE_S))
+    report = desk.register(a_report(lease_s=LEASE_S))
+    desk.come_back(desk.dump())
+    desk.beat(report)
+    assert isinstance(desk.look(report), NothingToClaim)
+    desk.redis.hincrby(desk.keys.clock, "back_ms", -round(LEASE_S * 1000 / 2) - 1)
+    desk.beat(report)
+    assert desk.claim(report).job.id == "a1"
+
+
+def test_a_node_that_was_gone_before_redis_was_is_not_waited_for(desk: QueueDesk) -> None:
+    desk.add("a1", attempts=3)
+    desk.register(a_report("gone", lease_s=LEASE_S))
+    report = desk.register(a_report(lease_s=LEASE_S))
+    desk.redis.zincrby(desk.keys.beats, -round(LEASE_S * 1000) - 60_000, "gone")
+    desk.come_back(desk.dump())
+    desk.beat(report)
+    assert desk.claim(report).job.id == "a1"
+
+
 def test_a_second_attempt_that_would_be_the_last_waits_as_well(desk: QueueDesk) -> None:
     desk.add("a1", attempts=2)
     report = desk.register(a_report())
@@ -133,6 +175,8 @@ def test_who_took_a_forgotten_job_first_keeps_it(desk: QueueDesk) -> None:
     forgotten = desk.run(one)
     desk.come_back(before)
     desk.beat(other)
+    # It has waited for the one, in vain.
+    desk.redis.hincrby(desk.keys.clock, "back_ms", -round(LEASE_S * 1000 / 2) - 1)
     claim = desk.run(other)
 
     assert desk.beat(one, forgotten).stale == (forgotten.token,)

@@ -55,6 +55,16 @@ if is_any_due then
   wake_nodes("queue")
 end
 
+-- A node that was there before Redis came back tells of forgotten claims and ends within a second or two. Until all such
+-- nodes have told, no job is begun; who takes longer than half a lease is not waited for.
+local HEARS_SOON_MS = 250
+if now_ms < back_ms + lease_ms / 2 then
+  local since_ms = tonumber(redis.call("HGET", clock, "last_beat_ms") or 0) - lease_ms
+  if redis.call("ZCOUNT", beats, since_ms, "(" .. string.format("%.0f", back_ms)) > 0 then
+    return { "none", HEARS_SOON_MS }
+  end
+end
+
 -- While nodes may still tell of claims that were forgotten, no job is begun that may be begun only once more.
 local SEEN_OF_A_LINE = 100
 local wait_of_last_ms = back_ms + lease_ms - now_ms

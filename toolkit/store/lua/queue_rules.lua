@@ -45,7 +45,8 @@ local function returned_ms(lease_ms)
   end
   -- A server of which nothing is known yet has forgotten nothing. One whose clock was set back came back now.
   back_ms = known[1] and now_ms or 0
-  redis.call("HSET", clock, "life", life, "back_ms", back_ms)
+  local last = redis.call("ZREVRANGE", beats, 0, 0, "WITHSCORES")[2]
+  redis.call("HSET", clock, "life", life, "back_ms", back_ms, "last_beat_ms", math.min(tonumber(last or 0), now_ms))
   if back_ms > 0 then
     redis.call("HSET", clock, "grace_ms", now_ms + lease_ms)
   end
