@@ -53,9 +53,10 @@ def read_plan(crawler: Crawler) -> CrawlPlan:
     arguments = _arguments()
     crawl = _crawl_of(settings, spider.name, arguments)
     keys = read_keys(settings, crawl, spider, arguments)
-    if arguments:
-        shown = shown_arguments(arguments)
-        logger.info("Crawl %s: spider %s with %s; its seeds are in %s", crawl, spider.name, shown, keys.seeds)
+    shown = shown_arguments(arguments)
+    if crawl != spider.name:
+        told = shown or "no arguments"
+        logger.info("Crawl %s: spider %s with %s; its seeds are in %s", crawl, spider.name, told, keys.seeds)
     project, bot = _project(settings)
     return CrawlPlan(
         crawl=crawl,
@@ -75,7 +76,7 @@ def read_plan(crawler: Crawler) -> CrawlPlan:
         limits=domain_limits(settings),
         bot=bot,
         digest=digest_of(arguments),
-        arguments=shown_arguments(arguments),
+        arguments=shown,
         is_named=bool(settings.get(CRAWL_SETTING)),
     )
 

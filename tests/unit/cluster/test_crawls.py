@@ -45,6 +45,7 @@ from toolkit.model.names import (
     VersionName,
     WorkerName,
     job_of,
+    shown_arguments,
     worker_of,
 )
 from toolkit.model.orders import Order
@@ -90,6 +91,8 @@ def test_a_crawl_that_waits_for_workers_says_how_to_start_one() -> None:
     with_arguments = replace(plan, arguments="-a category=lamps")
     told = start_hint(replace(VIEW, plan=with_arguments, seeds=1))
     assert told == "crawlctl schedule books -a category=lamps --crawl autumn"
+    are_cut = replace(plan, arguments=shown_arguments({"urls": "x" * 200}))
+    assert start_hint(replace(VIEW, plan=are_cut, seeds=1)) == "crawlctl schedule books -a … --crawl autumn"
     assert start_hint(VIEW) is None
 
 

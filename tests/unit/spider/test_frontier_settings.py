@@ -254,6 +254,9 @@ def test_a_spider_with_arguments_has_a_crawl_of_its_own(
     )
     named = settings_of(FRONTIER_CRAWL="eu").plan
     assert (named.crawl, named.digest, named.is_named) == ("eu", plan.digest, True)
+    on_command_line(monkeypatch)
+    settings_of(FRONTIER_CRAWL="eu")
+    assert "Crawl eu: spider shop with no arguments; its seeds are in eu:start_urls" in caplog.text
 
 
 def test_the_arguments_of_a_job_are_those_that_its_node_was_given(
