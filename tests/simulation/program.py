@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from simulation.crawl_history import CrawlHistory
 from simulation.queue_history import QueueHistory
 from simulation.server import Real
+from simulation.unmended import MENDS, Mend
 from support.redis_server import RedisServer
 from twisted.logger import formatEvent, globalLogPublisher
 
@@ -92,29 +94,77 @@ def play_some(seeds: list[int]) -> list[dict[str, Any]]:
             return [play(seed, real, folder, mistakes) for seed in seeds]
 
 
+def play_all(seeds: Sequence[int], *, workers: int, stops_at_broken: bool = False) -> Iterator[dict[str, Any]]:
+    """Play histories in processes of their own, each some of them at a time."""
+    size = 5 if stops_at_broken else 25
+    with get_context("spawn").Pool(workers) as pool:
+        for some in pool.imap_unordered(play_some, [list(seeds[at : at + size]) for at in range(0, len(seeds), size)]):
+            yield from some
+            if stops_at_broken and any(each["broken"] for each in some):
+                return
+
+
+def play_without(mend: Mend, seeds: Sequence[int], *, workers: int) -> tuple[int, dict[str, Any] | None]:
+    """Play histories with a mend taken back until one is broken; return how many were played, and the broken one."""
+    count = 0
+    with tempfile.TemporaryDirectory() as root:
+        mend.take_back(Path(root))
+        # The processes that play look for the package where this one would.
+        sys.path.insert(0, root)
+        try:
+            for each in play_all(seeds, workers=workers, stops_at_broken=True):
+                count += 1
+                if each["broken"]:
+                    return count, each
+        finally:
+            sys.path.remove(root)
+    return count, None
+
+
+def main_unmended(names: Sequence[str], first: int, count: int, *, workers: int) -> int:
+    """Take back each mend alone; the last line says of which no history is broken."""
+    not_found = []
+    for name in names or MENDS:
+        mend = MENDS[name]
+        kind = [seed for seed in range(first, first + 2 * count) if seed % 2 == mend.is_of_crawls]
+        played, broken = play_without(mend, kind, workers=workers)
+        what = f"seed {broken['seed']}: {broken['broken'][0]}" if broken else "not found"
+        say(f"{name}, {played} histories: {what}")
+        if not broken:
+            not_found.append(name)
+    say(json.dumps({"mends": len(names or MENDS), "not_found": not_found}))
+    return 1 if not_found else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--trace", action="store_true")
+    parser.add_argument("--trace", action="store_true", help="print what happens, step by step")
+    parser.add_argument(
+        "--unmended",
+        nargs="*",
+        choices=MENDS,
+        metavar="MEND",
+        help="play without these mends, or without each; one by one",
+    )
     args = parser.parse_args()
+    if args.unmended is not None:
+        return main_unmended(args.unmended, args.seed, args.seeds, workers=args.workers)
     began = time.monotonic()
     seeds = list(range(args.seed, args.seed + args.seeds))
+    results = []
     if args.trace:
         mistakes = quiet()
         mistakes.speak()
         with tempfile.TemporaryDirectory(dir="/dev/shm") as name, RedisServer(Path(name) / "redis") as server:
             results = [play(seed, Real(server.url), Path(name), mistakes, say=say) for seed in seeds]
     else:
-        parts = [seeds[at : at + 25] for at in range(0, len(seeds), 25)]
-        results = []
-        with get_context("spawn").Pool(args.workers) as pool:
-            for some in pool.imap_unordered(play_some, parts):
-                results += some
-                for each in some:
-                    for what in each["broken"]:
-                        say(f"seed {each['seed']}: {what}")
+        for each in play_all(seeds, workers=args.workers):
+            results.append(each)
+            for what in each["broken"]:
+                say(f"seed {each['seed']}: {what}")
     faults: Counter[str] = Counter()
     for each in results:
         faults.update(each["faults"])

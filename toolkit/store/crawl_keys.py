@@ -13,7 +13,7 @@
 | `<requests>:state` | hash | the crawl's counts, kinds, and who runs `start()` |
 | `<requests>:workers` | sorted set | worker → when its lease ends, in milliseconds |
 | `<requests>:standings` | hash | worker → token, last commit, pages, when, marks |
-| `<requests>:inflight:<worker>` | hash | entry → score and member |
+| `<requests>:inflight:<worker>` | hash | entry → score, since when (ms), and member |
 | `<requests>:suspects` | sorted set | entries that two workers or more died with |
 | `<requests>:dead` | hash | entry → why, when, score and member (msgpack) |
 | `<requests>:blocked` | hash | entry → score and member |
@@ -24,6 +24,9 @@
 | `<requests>:domain:<domain>` | sorted set | the entries that wait for their domain's turn |
 | `<requests>:budgets` | hash | domain → tokens and since when; `#` and domain → how many are in flight |
 | `<requests>:rate` | hash | `p` or `i` and tens of seconds → pages or items |
+| `<requests>:staging` | hash | entry in hand → how many of its items went ahead |
+| `<requests>:staged:<id>` | list | those items, until they are delivered |
+| `<requests>:outgoing` | list | acknowledged entries whose items are being delivered: id, how many are |
 | `<requests>:drains` | hash | sink → the last item of the stream that it has, until when items are held for it (ms) |
 | `crawlctl:crawls` | hash | crawl → what its workers brought (JSON) |
 | `crawlctl:runs` | sorted set | crawl and run → when that run was over, in milliseconds; kept for a week; |
