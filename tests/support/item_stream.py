@@ -34,6 +34,9 @@ class ItemStream:
         self._count()
         return [each for each in self.items_there if each[0] > after][:limit]
 
+    def deliver(self, crawl: CrawlId) -> None:
+        """Nothing waits to be delivered."""
+
     def drained(self, crawl: CrawlId, sink: str) -> str:  # noqa: ARG002 - the protocol's
         return self.positions.get(sink, "")
 
