@@ -40,9 +40,6 @@ class ItemStream:
     def drained(self, crawl: CrawlId, sink: str) -> str:  # noqa: ARG002 - the protocol's
         return self.positions.get(sink, "")
 
-    def deliver(self, crawl: CrawlId) -> None:
-        """All is delivered."""
-
     def drop_items(
         self,
         crawl: CrawlId,  # noqa: ARG002 - the protocol's
