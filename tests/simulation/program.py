@@ -29,6 +29,7 @@ from twisted.logger import formatEvent, globalLogPublisher
 def say(line: str) -> None:
     """Print a line."""
     sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 class Mistakes(logging.Handler):

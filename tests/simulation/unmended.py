@@ -41,6 +41,11 @@ MENDS = {
         (
             ("store/lua/claim.lua", "  if has_process[id] then", "  if false then"),
             (
+                QUEUE,
+                "local was_taken_from_it = is_pending(job) and job.token == token",
+                "local was_taken_from_it = false",
+            ),
+            (
                 "node/launcher.py",
                 "if run.claim.token in stale and run.stopped_for is not Cause.STALE:",
                 "if run.claim.job_id in {e.claim.job_id for e in self.processes.values() if e.claim.token in stale}:",
