@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from support.crawl_desk import CrawlDesk
+from support.crawl_desk import CrawlDesk, a_plan
 from support.queue_desk import SOON_S, QueueDesk, a_report, an_ending, queue_desk
 from support.redis_server import RedisServer
 from support.waiting import wait_until
@@ -20,7 +20,7 @@ from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.events import Event, EventKind
 from toolkit.model.hosts import Secret
 from toolkit.model.jobs import JobState
-from toolkit.model.names import CrawlId
+from toolkit.model.names import default_crawl
 from toolkit.model.queue import Claimed, Ending, Progress
 from toolkit.store.acl import Role, users_of
 
@@ -138,8 +138,9 @@ def test_a_job_that_was_paused_for_long_is_given_its_time_when_it_goes_on(desk: 
 
 
 def test_a_paused_crawl_lets_its_jobs_make_no_progress(desk: QueueDesk, claim: Claimed, crawl: CrawlDesk) -> None:
-    crawl.worker("w1").push("https://example.com/")
-    crawl.crawls.control(CrawlId("books"), is_paused=True)
+    name = default_crawl("books", claim.job.args or {})
+    crawl.worker("w1", plan=a_plan(name)).push("https://example.com/")
+    crawl.crawls.control(name, is_paused=True)
     rules(desk, IDLE)
     begin = desk.store.now()
 
@@ -149,7 +150,7 @@ def test_a_paused_crawl_lets_its_jobs_make_no_progress(desk: QueueDesk, claim: C
         return (desk.store.now() - begin).total_seconds() > 0.5
 
     wait_until(is_idle_for_longer_than_the_rule_allows, deadline_s=SOON_S, what="a pause")
-    crawl.crawls.control(CrawlId("books"), is_paused=False)
+    crawl.crawls.control(name, is_paused=False)
 
     def fires() -> bool:
         says(desk, claim, pages=7)

@@ -21,7 +21,7 @@ from toolkit.model.crawls import (
     StartRole,
 )
 from toolkit.model.errors import RefusedError
-from toolkit.model.names import CrawlId, check_crawl
+from toolkit.model.names import CrawlId, check_crawl, default_crawl, digest_of, shown_arguments
 
 ODD_CRAWLS = ["книги", "books:de", "a*[b]?", "quo'te\"s\\", "x" * 200, "🕷", "0", "requests", "%3A".replace("%", "")]
 
@@ -184,6 +184,149 @@ def test_what_differs_from_the_crawl_is_refused(crawl: CrawlDesk, plan: CrawlPla
         crawl.stranger("w2", plan=plan).join()
     assert crawl.dump() == before
     assert worker.work_off() == ["a"]
+
+
+def of(project: str = "shop", *, bot: str = "", named: bool = False, **arguments: str) -> CrawlPlan:
+    """Return the plan of a worker of a project, by hand unless its `bot` is told, with these arguments."""
+    digest, shown = digest_of(arguments), shown_arguments(arguments)
+    return replace(a_plan(), project=project, bot=bot, digest=digest, arguments=shown, is_named=named)
+
+
+STRANGE = [
+    (of("shop"), of("news")),
+    (of("shop", bot="shopbot"), of("news", bot="shopbot")),
+    (of("shop", bot="shopbot"), of("newsbot")),
+]
+KNOWN = [
+    (of("shop"), of("shop")),
+    (of("shop", bot="shopbot"), of("shop", bot="newsbot")),
+    (of("shop", bot="shopbot"), of("shopbot")),
+    (of("shopbot"), of("shop", bot="shopbot")),
+    (of(""), of("news", bot="newsbot")),
+    (of("shop"), of("news", named=True)),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), STRANGE, ids=range(len(STRANGE)))
+def test_a_crawl_is_one_project_s(crawl: CrawlDesk, first: CrawlPlan, second: CrawlPlan) -> None:
+    crawl.worker("w1", plan=first).push("a")
+    before = crawl.dump()
+    with pytest.raises(RefusedError) as refusal:
+        crawl.stranger("w2", plan=second).join()
+    assert f"the crawl books belongs to the project {first.project}, not to {second.project}" in str(refusal.value)
+    assert "crawlctl schedule --crawl NAME" in str(refusal.value.hint)
+    assert crawl.dump() == before
+
+
+@pytest.mark.parametrize(("first", "second"), KNOWN, ids=range(len(KNOWN)))
+def test_workers_of_one_project_join_and_those_that_are_told_to(
+    crawl: CrawlDesk, first: CrawlPlan, second: CrawlPlan
+) -> None:
+    crawl.worker("w1", plan=first).push("a")
+    assert crawl.stranger("w2", plan=second).join().pending == 1
+
+
+def test_what_another_project_has_ended_still_has_its_names(crawl: CrawlDesk) -> None:
+    worker = crawl.worker("w1", plan=of("shop"))
+    assert worker.leave(is_finished=True)
+    with pytest.raises(RefusedError, match="belongs to the project shop, not to news"):
+        crawl.stranger("w2", plan=of("news")).join()
+    crawl.crawls.clear(CrawlId("books"))
+    assert crawl.stranger("w2", plan=of("news")).join().is_first
+
+
+def test_what_is_left_of_other_arguments_is_not_resumed(crawl: CrawlDesk) -> None:
+    worker = crawl.worker("w1", plan=of(category="lamps", named=True))
+    worker.push("a", filter=Filter.SEEN)
+    worker.leave()
+    before = crawl.dump()
+    for plan, has in ((of(), "no arguments"), (of(category="books"), "-a category=books")):
+        with pytest.raises(RefusedError) as refusal:
+            crawl.stranger("w2", plan=plan).join(flush=True)
+        assert f"the crawl books was begun with -a category=lamps, and this spider has {has}" in str(refusal.value)
+        assert "crawlctl schedule --crawl books" in str(refusal.value.hint)
+    assert crawl.dump() == before
+    worker.join()
+    worker.work_off()
+    assert worker.leave(is_finished=True)
+    assert crawl.stranger("w2", plan=of()).join().is_first
+    assert crawl.crawls.plan(CrawlId("books")) == of()
+
+
+def test_who_is_told_to_join_works_with_those_of_other_arguments_and_leaves_the_crawl_theirs(crawl: CrawlDesk) -> None:
+    crawl.worker("w1", plan=of(category="lamps")).push("a")
+    helper = crawl.worker("w2", plan=of("news", category="books", named=True))
+    assert texts(helper.take()) == ["a"]
+    assert crawl.crawls.plan(CrawlId("books")) == of(category="lamps")
+    assert crawl.stranger("w3", plan=of(category="lamps")).join().token
+    with pytest.raises(RefusedError, match="belongs to the project shop, not to news"):
+        crawl.stranger("w4", plan=of("news", category="books")).join()
+    with pytest.raises(RefusedError, match="belongs to the spider books, not to prices"):
+        crawl.stranger("w5", plan=replace(of(named=True), spider="prices")).join()
+
+
+def test_a_crawl_of_which_the_arguments_are_not_known_is_joined(crawl: CrawlDesk) -> None:
+    crawl.worker("w1").push("a")
+    assert crawl.stranger("w2", plan=of(category="lamps")).join().pending == 1
+
+
+def test_one_key_of_requests_serves_one_crawl_at_a_time(crawl: CrawlDesk) -> None:
+    keys = CrawlKeys("jobs", "seen", "urls", "out")
+    lamps, books = (
+        replace(of(category=name), crawl=default_crawl("books", {"category": name}), keys=keys)
+        for name in ("lamps", "books")
+    )
+    worker = crawl.worker("w1", plan=lamps)
+    worker.push("a")
+    worker.leave()
+    with pytest.raises(RefusedError) as refusal:
+        crawl.stranger("w2", plan=books).join()
+    assert f"the entries under jobs are those of the crawl {lamps.crawl}, not of {books.crawl}" in str(refusal.value)
+    assert f"crawlctl crawls clear {lamps.crawl}" in str(refusal.value.hint)
+    worker.join()
+    worker.work_off()
+    assert worker.leave(is_finished=True)
+    assert crawl.stranger("w2", plan=books).join().is_first
+
+
+def called_by(**arguments: str) -> CrawlPlan:
+    """Return the plan of a worker whose crawl is called by its arguments."""
+    name = default_crawl("books", arguments)
+    keys, shown = a_plan(name).keys, shown_arguments(arguments)
+    return replace(of(), crawl=name, keys=keys, digest=digest_of(arguments), arguments=shown)
+
+
+def test_a_crawl_that_is_called_by_its_arguments_is_forgotten_once_nothing_is_left_of_it(crawl: CrawlDesk) -> None:
+    lamps, books = called_by(a="lamps"), called_by(a="books")
+    named = replace(books, crawl=CrawlId("autumn"), keys=a_plan("autumn").keys)
+    for plan in (lamps, books, named, of()):
+        worker = crawl.worker(plan=plan)
+        worker.commit(loose_items=[b"1"] if plan == lamps else [])
+        assert worker.leave(is_finished=True)
+    crawl.worker(plan=called_by(a="worked on"))
+    assert crawl.crawls.forget_some(kept_s=60) == 0
+    assert crawl.crawls.plan(books.crawl) == books
+    assert crawl.crawls.forget_some(kept_s=0) == 1
+    assert crawl.crawls.plan(books.crawl) is None
+    assert len(crawl.crawls.all()) == 4
+
+    (item,) = crawl.crawls.items(lamps.crawl, after="", limit=9)
+    crawl.crawls.drop_items(lamps.crawl, "sink", through=item[0], key=item[1])
+    assert [crawl.crawls.forget_some(kept_s=0) for _ in range(2)] == [1, 0]
+    assert list(crawl.redis.scan_iter(f"{lamps.crawl}*")) == []
+
+
+def test_a_crawl_that_is_worked_on_again_or_has_seeds_is_not_forgotten(crawl: CrawlDesk) -> None:
+    plan = called_by(a="lamps")
+    assert crawl.worker(plan=plan).leave(is_finished=True)
+    assert crawl.crawls.forget_some(kept_s=60) == 0
+    again = crawl.worker(plan=plan)
+    assert crawl.crawls.forget_some(kept_s=0) == 0
+    assert again.leave(is_finished=True)
+    # It has been over for no longer than since then.
+    assert crawl.crawls.forget_some(kept_s=60) == 0
+    crawl.crawls.seed(plan.crawl, [b"https://shop.example/"])
+    assert crawl.crawls.forget_some(kept_s=0) == 0
 
 
 def put_zset(client: redis.Redis) -> None:

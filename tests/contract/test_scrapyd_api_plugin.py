@@ -26,7 +26,7 @@ from support.scrapyd_node import TEST_CREDENTIALS
 from support.stores import a_lock, a_release, a_rollout
 from support.waiting import wait_until
 
-from toolkit.model.names import ProjectName, SpiderName, VersionName
+from toolkit.model.names import ProjectName, SpiderName, VersionName, default_crawl
 from toolkit.store.interfaces import Store
 
 EGG, OTHER = small_egg(("alpha", "beta")), small_egg(("gamma",))
@@ -404,6 +404,15 @@ def test_what_would_cost_a_slot_is_refused(node: PluginNode, project: str, field
     answer = node.post("schedule.json", files=None, project=project, spider="alpha", **fields)
     assert answer["status"] == "error"
     assert words in answer["message"]
+
+
+def test_the_crawl_is_told_where_it_is_not_called_as_the_spider(node: PluginNode, project: str) -> None:
+    upload(node, project, "v1", EGG)
+    told = [
+        node.post("schedule.json", project=project, spider="alpha", files=None, **fields).get("crawl")
+        for fields in ({}, {"note": "x"}, {"note": "x", "setting": "FRONTIER_CRAWL=autumn"})
+    ]
+    assert told == [None, default_crawl("alpha", {"note": "x"}), "autumn"]
 
 
 def test_a_job_without_a_version_runs_the_active_release_and_not_the_newest(

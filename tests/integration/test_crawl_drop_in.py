@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,8 @@ import redis
 from support.crawl_project import FRONTIER, CrawlProject, CrawlWorker
 from support.linked_site import LinkedSite
 from support.waiting import wait_until
+
+from toolkit.model.names import default_crawl
 
 Maker = Callable[..., CrawlProject]
 OURS: Mapping[str, object] = {"SCHEDULER": FRONTIER}
@@ -118,6 +121,74 @@ def test_two_crawls_of_one_spider_do_not_mix(make: Maker, site: LinkedSite, clie
     # Page 1 leads to every page again, by the links across: each crawl has fetched each of its own once.
     assert max(fetched.values()) == 2
     assert fetched["/p/1"] == 2
+
+
+CHOSEN: Mapping[str, object] = {**ORDINARY, "ITEM_PIPELINES": {"toolkit.spider.StreamPipeline": 300}}
+
+
+def chosen(category: str) -> dict[str, int]:
+    """Return the pages of a category, each fetched once."""
+    return {f"/{category}/{number}": 1 for number in range(12)}
+
+
+def delivered(client: Any, category: str) -> list[str]:
+    """Return the pages of which the crawl with this argument has items, which must all tell it, sorted."""
+    stream = client.xrange(f"{default_crawl('chosen', {'category': category})}:items")
+    items = [fields[b"v"] for _, fields in stream]
+    assert {json.loads(item)["category"] for item in items} == {category}
+    return urls(items)
+
+
+def test_runs_with_other_arguments_at_the_same_time_do_not_mix(make: Maker, site: LinkedSite, client: Any) -> None:
+    project = make(site, CHOSEN)
+    site.hold()
+    with ExitStack() as running:
+        workers = [
+            running.enter_context(project.worker("chosen", arguments={"category": category})).opened()
+            for category in ("books", "lamps", "books")
+        ]
+        wait_until(lambda: len(site.fetched()) >= 12, deadline_s=60, what="both crawls to be under way")
+        site.release()
+        assert [worker.finished() for worker in workers] == ["finished"] * 3
+    assert site.fetched() == chosen("books") | chosen("lamps")
+    for category in ("books", "lamps"):
+        assert delivered(client, category) == sorted(chosen(category))
+
+
+def test_what_a_run_with_other_arguments_left_is_not_resumed_but_by_one_with_the_same(
+    make: Maker, site: LinkedSite, client: Any
+) -> None:
+    project = make(site, CHOSEN, CONCURRENT_REQUESTS=2)
+    site.hold(after=4)
+    with project.worker("chosen", arguments={"category": "books"}) as first:
+        wait_until(lambda: len(site.fetched()) > 4, deadline_s=60, what="the crawl to be under way")
+        first.signal(signal.SIGINT)
+        wait_until(lambda: "Received SIGINT" in first.log, deadline_s=60, what="the worker to hear of it")
+        site.release()
+        assert first.finished() == "shutdown"
+    left_out = chosen("books").keys() - site.fetched().keys()
+    assert left_out
+
+    (second,) = run(project.worker("chosen", arguments={"category": "lamps"}))
+    assert "Resuming" not in second.log
+    assert left_out.isdisjoint(site.fetched())
+    (third,) = run(project.worker("chosen", arguments={"category": "books"}))
+    assert "Resuming crawl" in third.log
+    assert site.fetched() == chosen("books") | chosen("lamps")
+    for category in ("books", "lamps"):
+        assert delivered(client, category) == sorted(chosen(category))
+
+
+def test_a_spider_of_another_project_does_not_join_a_crawl_of_its_name(make: Maker, site: LinkedSite) -> None:
+    project = make(site, ORDINARY)
+    run(project.worker("plain"))
+    with project.worker("plain", BOT_NAME="news") as other:
+        assert other.finished() == "frontier_unusable"
+    assert "the crawl plain belongs to the project market, not to news" in other.log
+    assert "FRONTIER_CRAWL" in other.log
+    assert site.fetched() == dict.fromkeys(site.all_pages, 1)
+    run(project.worker("plain", BOT_NAME="news", FRONTIER_CRAWL="news-plain"))
+    assert site.fetched() == dict.fromkeys(site.all_pages, 2)
 
 
 def test_what_is_left_of_a_finished_crawl_is_cleared_unless_it_persists(

@@ -14,7 +14,10 @@ from simulation.machines import Host, Process
 from simulation.server import Link, Real
 from simulation.workers import HOST, Site, Worker, WorkerLife
 
+from toolkit.model.jobs import Job, JobState
+from toolkit.model.names import JobId, ProjectName, SpiderName, default_crawl
 from toolkit.runs.folder import CLAIM, RunFolder
+from toolkit.store.wire_jobs import write_job
 
 FAULTS_END_S = 60.0
 SLOTS = 4
@@ -66,7 +69,8 @@ class CrawlHistory(History):
         self._jobs: dict[str, str] = {}
         self._number = 0
         self._awaited: set[str] = set()
-        self._is_over = self._was_alone = False
+        self._over: set[str] = set()
+        self._was_alone = False
 
     def begin(self) -> None:
         """Bring up hosts, seeds and workers."""
@@ -110,8 +114,8 @@ class CrawlHistory(History):
                 host.thaw(self.world)
 
     def is_late(self) -> bool:
-        """Tell whether nobody works on the crawl any more."""
-        return self._is_over and all(worker.process.is_gone for worker in self.workers.values())
+        """Tell whether nobody works on the crawls any more."""
+        return self._over == self.sites.keys() and all(worker.process.is_gone for worker in self.workers.values())
 
     def is_settled(self) -> bool:
         """Tell whether all workers have ended by themselves."""
@@ -150,29 +154,34 @@ class CrawlHistory(History):
 
     def _began_anew(self) -> bool:
         """Tell whether a worker came when the crawl was over, which is a new crawl where no run says otherwise."""
-        over_at = min((life.ended_at for life in self.lives if life.end == "finished" and life.ended_at), default=None)
-        if "FRONTIER_RUN" in self.settings or over_at is None:
+        if "FRONTIER_RUN" in self.settings:
             return False
-        return any(life.pages and life.pages[0][0] > over_at for life in self.lives)
+        return any(
+            ended.end == "finished" and ended.ended_at and life.pages and life.pages[0][0] > ended.ended_at
+            for ended in self.lives
+            for life in self.lives
+            if life.category == ended.category
+        )
 
     def _start(self, host: Host) -> None:
         self._awaited.discard(host.name)
         if host.holder() is not None:
             self._soon(host, 1.0)
             return
-        if self._is_over and host.name not in self._jobs and self._number:
+        category = self._categories[host.name]
+        if category in self._over and host.name not in self._jobs:
             return
         self._number += 1
-        category = self._categories[host.name]
         job_id = self._jobs.setdefault(host.name, f"job-{self._number}")
         token = f"{self._number}.{round(self.world.now * 1000)}.1.1:{host.name}:life"
         folder = RunFolder(self.folder / f"{job_id}~{self._number}")
         folder.path.mkdir(parents=True)
-        folder.write(CLAIM, {"job_id": job_id, "token": token, "project": "shop", "spider": "books"})
+        args = self._args_of(category)
+        job = Job(JobId(job_id), ProjectName("shop"), SpiderName("books"), JobState.STARTING, args=args)
+        folder.write(CLAIM, {"job_id": job.id, "token": token, "project": job.project, "job": write_job(job)})
         life = WorkerLife(f"{job_id}~{self._number}", self.world.now, category)
         self.lives.append(life)
         process = Process(host, None)
-        args = {"category": category} if len(self.sites) > 1 else {}
         worker = Worker(process, folder, self.sites[category], life, settings=self.settings, args=args, paces=self)
         process.program = worker
         process.watch(self.orderly, lambda: self._ended(host, life))
@@ -182,9 +191,10 @@ class CrawlHistory(History):
 
     def _ended(self, host: Host, life: WorkerLife) -> None:
         """Begin a killed one's job again, as a node does, and another in place of one that was ended on purpose."""
-        self._was_alone = self._was_alone or all(worker.process.is_gone for worker in self.workers.values())
+        others = [worker for name, worker in self.workers.items() if self._categories[name] == life.category]
+        self._was_alone = self._was_alone or all(worker.process.is_gone for worker in others)
         if life.end == "finished":
-            self._is_over = True
+            self._over.add(life.category)
             return
         if life.end != "SIGKILL":
             del self._jobs[host.name]
@@ -208,13 +218,14 @@ class CrawlHistory(History):
         if self.server.is_down or self.server.holder() is not None:
             self.later_s(1.0, partial(self._push, seed))
             return
-        key = self._seeds_key(seed)
+        (category,) = (name for name, site in self.sites.items() if seed in site.seeds)
+        key = f"{default_crawl('books', self._args_of(category))}:start_urls"
         self.server.carry_out(lambda: self.real.text.rpush(key, HOST + seed))
         self.pushed[seed] = self.world.now
         self.world.say("seed {} is pushed to {}", seed, key)
 
-    def _seeds_key(self, seed: str) -> str:
-        return "books:start_urls"
+    def _args_of(self, category: str) -> dict[str, str]:
+        return {"category": category} if len(self.sites) > 1 else {}
 
     def _unread(self) -> set[str]:
         urls: list[Any] = []

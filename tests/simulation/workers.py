@@ -110,9 +110,9 @@ class Worker:
         os.environ[RUN_VARIABLE] = str(self.folder.path)
         try:
             self.engine = Engine(self, _settings(tuple(sorted(self._settings.items()))), self._args)
+            self.engine.open()
         finally:
             del os.environ[RUN_VARIABLE]
-        self.engine.open()
 
 
 class Books(Spider):

@@ -188,3 +188,19 @@ def test_on_a_stock_node_several_workers_share_a_crawl_too(stage: Stage) -> None
     assert fetched == dict.fromkeys(site.all_pages, 1)
     assert stage.desk.job(jobs[0]["id"])["crawl"] == "stock"
     assert stage.show("stock")["state"] == "over"
+
+
+@pytest.mark.parametrize("place", ["node-*", "stock-1"])
+def test_jobs_with_the_same_arguments_share_the_crawl_that_schedule_tells(stage: Stage, place: str) -> None:
+    with LinkedSite(30) as site:
+        words = ("schedule", "pages", "--workers", "2", "--on", place, "-a", f"site={site.url}", "-a", "note=a b")
+        done = stage.desk.run(*words, "--output", "json")
+        jobs = done.json()["jobs"]
+        assert [stage.wait_for_end(job["id"]) for job in jobs] == ["finished"] * 2
+        fetched = site.fetched()
+    (crawl,) = {job["crawl"] for job in jobs}
+    assert f"its crawl is {crawl}, if the spider uses the frontier" in done.err
+    assert fetched == dict.fromkeys(site.all_pages, 1)
+    shown = stage.show(crawl)
+    assert (shown["state"], shown["project"]) == ("over", "market")
+    assert shown["arguments"] == f"-a 'note=a b' -a site={site.url}"

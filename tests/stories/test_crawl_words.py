@@ -5,8 +5,10 @@ The workers here are made by the tests, so that each moment can be looked at.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +23,7 @@ from support.stores import a_lock, a_release, a_rollout
 from support.waiting import wait_until
 
 from toolkit.model.crawls import Disposition, Done, Leased, SeenKind
-from toolkit.model.names import NodeName, worker_of
+from toolkit.model.names import NodeName, digest_of, shown_arguments, worker_of
 from toolkit.store.wire_requests import write_request
 
 pytestmark = pytest.mark.xdist_group("stories-crawl-words")
@@ -327,7 +329,7 @@ def test_jobs_of_a_crawl_are_scheduled_together_listed_and_cancelled(stage: Stag
     (run,) = {job["settings"]["FRONTIER_RUN"] for job in jobs}
     again = stage.desk.json("schedule", "books", "--crawl", "autumn")["jobs"][0]
     assert stage.desk.job(again["id"])["settings"]["FRONTIER_RUN"] != run
-    stage.desk.json("schedule", "books", "--id", "plain", "-a", "note=plain")
+    stage.desk.json("schedule", "books", "--id", "plain")
     assert stage.desk.job("plain")["settings"] == {}
     assert len(stage.desk.json("jobs", "--crawl", "autumn")) == 4
     assert [row["id"] for row in stage.desk.json("jobs", "--crawl", "books")] == ["plain"]
@@ -357,6 +359,44 @@ def test_jobs_that_join_a_crawl_hear_what_they_find_there(stage: Stage) -> None:
     stage.crawls.crawls.control(stage.crawls.plan.crawl, is_paused=True)
     said = stage.desk.run("schedule", "books", "--crawl", "books").err
     assert "1 worker(s) for the crawl books, beside 1 that work on it already; 1 entries wait; it is paused" in said
+
+
+def test_schedule_says_which_crawl_the_jobs_join_though_none_was_named(stage: Stage) -> None:
+    given = ("-a", "category=lamps", "-a", "limit=9")
+    done = stage.desk.run("schedule", "books", *given, "--output", "json")
+    (job,) = done.json()["jobs"]
+    crawl = job["crawl"]
+    assert re.fullmatch("books:[0-9a-f]{8}", crawl)
+    assert f"its crawl is {crawl}, if the spider uses the frontier" in done.err
+    assert stage.desk.job(job["id"])["crawl"] == crawl
+    told = stage.desk.run("schedule", "books", "-a", "limit=9", "-a", "category=lamps", "--workers", "2").err
+    assert f"its crawl is {crawl}, if" in told
+    assert len(stage.desk.json("jobs", "--crawl", crawl)) == 3
+    assert stage.desk.json("jobs", "--crawl", "books") == []
+
+    arguments = {"category": "lamps", "limit": "9"}
+    plan = replace(a_plan(crawl), digest=digest_of(arguments), arguments=shown_arguments(arguments))
+    push_pages(stage.crawls.worker(plan=plan), "https://shop.example/1")
+    told = stage.desk.run("schedule", "books", *given).err
+    assert f"1 worker(s) for the crawl {crawl}, beside 1 that work on it already; 1 entries wait" in told
+    assert stage.show(crawl)["arguments"] == "-a category=lamps -a limit=9"
+    assert "-a category=lamps -a limit=9" in stage.desk.run("crawls", "show", crawl).out
+    assert "-a category=lamps -a limit=9" in stage.desk.run("crawls").out
+
+
+def test_schedule_says_nothing_of_crawls_to_a_job_without_arguments_of_a_spider_that_has_none(stage: Stage) -> None:
+    done = stage.desk.run("schedule", "books", "--output", "json")
+    assert done.json()["jobs"][0]["crawl"] is None
+    assert "crawl" not in done.err
+    stage.crawls.worker()
+    assert "1 worker(s) for the crawl books, beside 1" in stage.desk.run("schedule", "books").err
+
+
+def test_schedule_warns_of_a_crawl_that_another_project_has(stage: Stage) -> None:
+    stage.crawls.worker(plan=replace(a_plan(), project="news"))
+    told = stage.desk.run("schedule", "books").err
+    assert "belongs to the spider books of news, and will refuse this one" in told
+    assert "--crawl NAME" in told
 
 
 def test_without_a_redis_there_are_no_crawls_and_it_is_said(tmp_path: Path) -> None:

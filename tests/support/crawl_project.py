@@ -109,6 +109,19 @@ class Plain(Pages, scrapy.Spider):
     start_urls = [f"{SITE}/p/0"]
 
 
+class Chosen(scrapy.Spider):
+    """Fetches pages of what its arguments say, and tells that with each item."""
+
+    name = "chosen"
+
+    async def start(self):
+        for number in range(12):
+            yield scrapy.Request(f"{SITE}/{self.category}/{number}")
+
+    def parse(self, response):
+        yield {"url": response.url, "category": self.category}
+
+
 class Ruled(Rules, CrawlSpider):
     name = "ruled"
     start_urls = [f"{SITE}/p/0"]

@@ -220,6 +220,14 @@ def test_without_scripts_all_is_shown_and_acts_are_done(browser: Browser, web: W
     tab.close()
 
 
+def test_a_job_leads_to_its_crawl_if_that_is_known(tab: Tab, scene: Scene) -> None:
+    plain = replace(a_pending_job("plain-books", spider="books", version=V2), args={})
+    lamps = replace(plain, id=JobId("lamps-books"), args={"category": "lamps"})
+    scene.shared.queue.add([plain, lamps])
+    for job, links in ((plain, 1), (lamps, 0)):
+        expect(tab.open(f"/jobs/{job.id}").locator('main a[href^="/crawls/"]')).to_have_count(links)
+
+
 def test_who_may_only_look_sees_no_act(browser: Browser, web: WebServer, scene: Scene) -> None:
     tab = Tab(browser, web.url)
     tab.sign_in("alice", PASSWORD)

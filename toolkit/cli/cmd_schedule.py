@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from toolkit.cluster.nodes import Nodes
     from toolkit.cluster.schedule import Placed
     from toolkit.model.jobs import Job
-    from toolkit.model.names import CrawlId, JobId
+    from toolkit.model.names import JobId
     from toolkit.model.orders import Order
 
 # What a screen shows of the jobs that are waited for, and a message of those that failed.
@@ -50,7 +50,6 @@ class Wanted:
     retries_failed: bool
     timeout_s: float | None
     due_at: datetime | None
-    crawl: CrawlId | None
 
     def refuse_mixture(self) -> None:
         """Refuse a command line that names a file and also what its lines say, or neither a file nor a spider."""
@@ -124,7 +123,7 @@ def schedule(
         str | None,
         typer.Option(
             metavar="ID",
-            show_default="the spider's name",
+            show_default="the spider's name; with -a, and a digest of the arguments",
             help="The crawl that the jobs share, if the spider uses the frontier.",
             autocompletion=completion.crawls,
         ),
@@ -187,11 +186,8 @@ def schedule(
         retries_failed=retry_failed,
         timeout_s=None if timeout is None else float(seconds(timeout)),
         due_at=_due_at(session, delay, at),
-        crawl=crawl_id,
     )
     wanted.refuse_mixture()
-    if crawl_id is not None:
-        _join_crawl(session, crawl_id, spider or "", workers=workers)
     picked = session.nodes(on)
     way = route(picked.names if on else None, registered(session.store))
     if way.way is Way.QUEUE:
@@ -209,6 +205,7 @@ def _queue(session: Session, wanted: Wanted, way: Route, *, wait: bool) -> None:
 
     store = session.store
     orders = _orders(session, wanted)
+    _join_crawl(session, orders)
     _audit(session, orders)
     jobs = enqueue(
         store,
@@ -280,6 +277,7 @@ def _send(session: Session, wanted: Wanted, picked: Nodes, *, wait: bool) -> Non
         count=wanted.count,
         job_id=wanted.job_id,
     )
+    _join_crawl(session, [order])
     _audit(session, [order])
     placed = start(choice.nodes, session.store.jobs, order, now=session.store.now())
     jobs = [each.job for each in placed]
@@ -304,14 +302,22 @@ def _ids(jobs: Sequence[Job]) -> str:
     return f"{len(jobs)} job(s): {some}{', …' if len(jobs) > MAX_TOLD else ''}"
 
 
-def _join_crawl(session: Session, crawl: CrawlId, spider: str, *, workers: int) -> None:
-    """Refuse jobs that could not join the crawl, and tell whom they join; without a Redis of ours nothing is known."""
-    from toolkit.cluster.crawl_jobs import refuse_to_join, what_is_joined
+def _join_crawl(session: Session, orders: Sequence[Order]) -> None:
+    """Refuse jobs that could not join the crawl they name, and tell which one they join; a file's rows tell it."""
+    from toolkit.cluster.crawl_jobs import default_joined, refuse_to_join, what_is_joined
+    from toolkit.model.jobs import CRAWL_SETTING, crawl_of
 
+    if len(orders) != 1:
+        return
+    order = orders[0]
+    crawl, is_named = crawl_of(order.spider, order.args, order.settings), bool(order.settings.get(CRAWL_SETTING))
+    # Without a Redis of ours nothing is known.
     view = None if session.store.shared is None else session.store.shared.crawls.view(crawl)
-    if view is not None:
-        refuse_to_join(view, spider)
-    session.printer.say(what_is_joined(crawl, view, workers=workers))
+    if is_named and view is not None:
+        refuse_to_join(view, order.spider)
+    told = what_is_joined(crawl, view, workers=order.count) if is_named else default_joined(order, crawl, view)
+    if told is not None:
+        session.printer.say(told)
 
 
 def _due_at(session: Session, delay: str | None, at: str | None) -> datetime | None:

@@ -1,4 +1,4 @@
-"""Jobs that share a crawl: what makes them its workers, and which jobs could not join it. Pure."""
+"""Jobs that share a crawl: what makes them its workers, which crawl that is, and which could not join it. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from toolkit.model.crawls import CrawlView
 from toolkit.model.errors import RefusedError, UsageError
 from toolkit.model.jobs import CRAWL_SETTING, RUN_SETTING
 from toolkit.model.names import CrawlId, check_crawl
+from toolkit.model.orders import Order
 
 
 def crawl_settings(settings: Mapping[str, str], crawl: CrawlId | None, *, workers: int) -> dict[str, str]:
@@ -48,6 +49,23 @@ def refuse_to_join(view: CrawlView, spider: str) -> None:
         )
     if view.needs_migration is not None:
         raise RefusedError(f"the crawl {plan.crawl} cannot be worked on: {view.needs_migration}")
+
+
+def default_joined(order: Order, crawl: CrawlId, view: CrawlView | None) -> str | None:
+    """Say which crawl jobs join that name none, as far as they may: whether their spider shares one is not known here.
+
+    `None` where there is nothing to say: one job without arguments, of a spider of which no crawl is known.
+    """
+    if view is None:
+        is_plain = not order.args and order.count == 1
+        return None if is_plain else f"its crawl is {crawl}, if the spider uses the frontier"
+    plan = view.plan
+    if plan.spider == order.spider and plan.project in {"", order.project}:
+        return what_is_joined(crawl, view, workers=order.count)
+    return (
+        f"the crawl {crawl} belongs to the spider {plan.spider} of {plan.project}, and will refuse this one if it uses "
+        "the frontier; --crawl NAME gives it a crawl of its own"
+    )
 
 
 def what_is_joined(crawl: CrawlId, view: CrawlView | None, *, workers: int) -> str:

@@ -234,4 +234,7 @@ def start_hint(view: CrawlView) -> str | None:
     """Say how to start workers for a crawl that waits for some; `None` where it waits for none. Pure."""
     if state_of(view) is not CrawlState.WAITING:
         return None
-    return f"crawlctl schedule {view.plan.spider} --crawl {view.plan.crawl}"
+    arguments = view.plan.arguments
+    # Those that are cut would be others.
+    shown = "-a …" if arguments.endswith("…") else arguments
+    return " ".join(filter(None, ("crawlctl schedule", view.plan.spider, shown, "--crawl", view.plan.crawl)))

@@ -63,7 +63,7 @@ CRON_OPTIONS: tuple[Option, ...] = (
         minimum=1,
         maximum=1000,
     ),
-    _text("crawl", "The crawl that its jobs share, if the spider uses the frontier.", "the spider's name"),
+    _text("crawl", "The crawl that its jobs share, if the spider uses the frontier.", "that of spider and args"),
     Option(
         "overlap",
         Scope.CRON,

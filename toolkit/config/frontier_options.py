@@ -17,7 +17,7 @@ FRONTIER_OPTIONS: tuple[Option, ...] = (
         Scope.SPIDER,
         Form.TEXT,
         "The crawl that this process works on; crawls of different names do not mix, also those of one spider.",
-        default_words="the spider's name",
+        default_words="the spider's name; with arguments, and a digest of them",
     ),
     Option(
         RUN_SETTING,

@@ -25,7 +25,8 @@ def interval_s(*, live_nodes: int, chance: float) -> float:
 def expire(shared: Shared, *, history_days: float, history_jobs: int, keep_logs_s: float | None = None) -> int:
     """Forget the oldest ended jobs beyond age or number, and the eggs that nobody names; return how many. Idempotent.
 
-    With `keep_logs_s` also the shipped logs to which nothing came for so long.
+    So go crawls that were called by their arguments, a day after nothing was left of them; with `keep_logs_s` also the
+    shipped logs to which nothing came for so long.
 
     Raises:
         StoreUnreachableError: Redis does not answer.
@@ -34,7 +35,7 @@ def expire(shared: Shared, *, history_days: float, history_jobs: int, keep_logs_
     dropped = _all_of(lambda: shared.queue.drop_old(max_age_s=history_days * DAY_S, max_jobs=history_jobs))
     if keep_logs_s is not None:
         dropped += _all_of(lambda: shared.logs.drop_old(keep_s=keep_logs_s))
-    return dropped + shared.eggs.drop_unused()
+    return dropped + shared.eggs.drop_unused() + shared.crawls.forget_some(kept_s=DAY_S)
 
 
 def _all_of(drop: Callable[[], int]) -> int:

@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NewType
 
-from toolkit.model.names import CrawlId, WorkerName
+from toolkit.model.names import CrawlId, WorkerName, crawl_of_digest
 
 EntryId = NewType("EntryId", bytes)
 """Eight bytes, big-endian: the order in which entries came."""
@@ -111,6 +111,19 @@ class CrawlPlan:
     """What the jobs that were scheduled together share: one that comes when its crawl is over has nothing to do."""
     limits: tuple[DomainLimit, ...] = ()
     """The domains' budgets that a crawl without any begins with."""
+    bot: str = ""
+    """`BOT_NAME` of a worker whose project a node names; empty where there is no node, and `project` is that name."""
+    digest: str = ""
+    """What tells the spider's arguments from others (`digest_of`); empty where they are not known."""
+    arguments: str = ""
+    """The arguments for people (`shown_arguments`)."""
+    is_named: bool = False
+    """The worker was told which crawl to join, so it joins whatever the crawl's project and arguments are."""
+
+    @property
+    def is_called_by_arguments(self) -> bool:
+        """Nobody chose the crawl's id: it was made of the spider's arguments, and each set of them makes another."""
+        return bool(self.digest) and self.crawl == crawl_of_digest(self.spider, self.digest)
 
 
 class Filter(StrEnum):

@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from toolkit.model.names import CrawlId, JobId, LineName, NodeName, ProjectName, SpiderName, Token, VersionName
+from toolkit.model.names import (
+    CrawlId,
+    JobId,
+    LineName,
+    NodeName,
+    ProjectName,
+    SpiderName,
+    Token,
+    VersionName,
+    default_crawl,
+)
 
 
 class JobState(StrEnum):
@@ -48,7 +58,7 @@ MAX_PRIORITY = 1000
 
 
 CRAWL_SETTING = "FRONTIER_CRAWL"
-"""The Scrapy setting that names the crawl which a job works on; without it, a crawl has its spider's name."""
+"""The Scrapy setting that names the crawl which a job works on; without it, `default_crawl` does."""
 
 RUN_SETTING = "FRONTIER_RUN"
 """The Scrapy setting that jobs have in common which were scheduled together for one crawl."""
@@ -115,16 +125,24 @@ class Job:
 
     @property
     def crawl(self) -> CrawlId | None:
-        """The crawl that the job was scheduled for; `None` where none was named, so that its spider decides."""
-        named = (self.settings or {}).get(CRAWL_SETTING)
-        return CrawlId(named) if named else None
+        """The crawl that the job works on if its spider uses the frontier; `None` where it is called as the spider.
+
+        A project that names the crawl in its own settings is not known here.
+        """
+        args, settings = self.args or {}, self.settings or {}
+        return crawl_of(self.spider, args, settings) if args or settings.get(CRAWL_SETTING) else None
+
+
+def crawl_of(spider: str, args: Mapping[str, str], settings: Mapping[str, str]) -> CrawlId:
+    """Return the crawl that a job works on if its spider uses the frontier: the one it names, else the default one."""
+    return CrawlId(settings.get(CRAWL_SETTING) or default_crawl(spider, args))
 
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
     """Which jobs to show; an empty field lets every job through.
 
-    To a crawl belong the jobs that were scheduled for it, and of the spider of its name those that name no other.
+    To a crawl belong the jobs whose `crawl` it is, and of the spider of its name those that have none.
     """
 
     states: frozenset[JobState] = frozenset()

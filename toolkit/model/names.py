@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
+from hashlib import sha256
+from shlex import quote
 from typing import NewType
 
 from toolkit.model.errors import UsageError
@@ -19,7 +23,7 @@ Session = NewType("Session", str)
 Token = NewType("Token", str)
 """The fencing token of one claim; no two claims ever have the same."""
 CrawlId = NewType("CrawlId", str)
-"""The name of a crawl within its Redis: the spider's name unless another was given."""
+"""The name of a crawl within its Redis: `default_crawl`, unless another was given."""
 WorkerName = NewType("WorkerName", str)
 """One process that works on a crawl, in its one life; no two processes ever have the same."""
 
@@ -27,6 +31,7 @@ DEFAULT_CLUSTER = "main"
 """The name of a cluster within its Redis, unless its inventory and its nodes say otherwise."""
 
 MAX_NAME_CHARS = 200
+_SHOWN_CHARS, _DIGEST_DIGITS = 100, 8
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _SAFE_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -80,6 +85,34 @@ def check_crawl(text: str) -> CrawlId:
     if len(text) > MAX_NAME_CHARS:
         raise UsageError(f"crawl id {text[:20]!r}… is longer than {MAX_NAME_CHARS} characters")
     return CrawlId(text)
+
+
+def default_crawl(spider: str, arguments: Mapping[str, str]) -> CrawlId:
+    """Return the id of the crawl that a spider works on with these arguments, unless another is named.
+
+    It is the spider's name where there are none, so that scrapy-redis' key names stay. Operators and spider processes
+    both get the id here. It is not checked: `check_crawl` refuses what cannot be one.
+    """
+    return crawl_of_digest(spider, digest_of(arguments)) if arguments else CrawlId(spider)
+
+
+def crawl_of_digest(spider: str, digest: str) -> CrawlId:
+    """Return the id of the crawl that a spider works on with the arguments of this digest, of which there are some."""
+    return CrawlId(f"{spider}:{digest[:_DIGEST_DIGITS]}")
+
+
+def digest_of(arguments: Mapping[str, str]) -> str:
+    """Return what tells these arguments of a spider from others, whatever their order; also that there are none."""
+    # Written as on a command line: a process cannot know at which of several `=` a name was meant to end.
+    written = json.dumps(sorted(f"{name}={value}" for name, value in arguments.items()))
+    return sha256(written.encode()).hexdigest()[:32]
+
+
+def shown_arguments(arguments: Mapping[str, str]) -> str:
+    """Return arguments as a command line has them, cut when they are long; empty for none."""
+    text = " ".join(f"-a {quote(f'{name}={value}')}" for name, value in sorted(arguments.items()))
+    text = "".join(char if char.isprintable() else "?" for char in text)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
 
 
 def worker_of(job_id: JobId, token: Token) -> WorkerName:

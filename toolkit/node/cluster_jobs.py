@@ -46,8 +46,8 @@ class ClusterJobs:
     finished: tuple[Job, ...]
 
 
-def enqueue(store: Store, wanted: Wanted, catalogue: Catalogue, *, is_here: bool) -> None:
-    """Put one job into the shared queue.
+def enqueue(store: Store, wanted: Wanted, catalogue: Catalogue, *, is_here: bool) -> Job:
+    """Put one job into the shared queue; return it.
 
     Without a version it is the project's active release, else the newest that this node has proven.
 
@@ -70,7 +70,9 @@ def enqueue(store: Store, wanted: Wanted, catalogue: Catalogue, *, is_here: bool
         job_id=check_job_id(wanted.job_id),
     )
     check_queued(order)
-    shared_of(store).queue.add([queued_job(order, at=store.now(), who=wanted.who)])
+    job = queued_job(order, at=store.now(), who=wanted.who)
+    shared_of(store).queue.add([job])
+    return job
 
 
 def cancel(store: Store, project: str, job_id: JobId, *, grace_s: float, is_here: bool) -> JobState | None:

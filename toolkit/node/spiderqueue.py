@@ -48,7 +48,7 @@ class SharedSpiderQueue:
         self._project = project
         self._mirror = _mirror_of(self._member)
 
-    def add(self, name: str, priority: float = 0.0, **spider_args: Any) -> Deferred[None]:
+    def add(self, name: str, priority: float = 0.0, **spider_args: Any) -> Deferred[Job]:
         """Put a job into the shared queue; it fires when the job is there, or fails with why it is not."""
         args = dict(spider_args)
         wanted = Wanted(

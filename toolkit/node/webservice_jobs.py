@@ -39,7 +39,10 @@ class _Shown:
 
 
 class Schedule(Endpoint):
-    """`schedule.json`: a job enters the shared queue, under a version that is fixed now."""
+    """`schedule.json`: a job enters the shared queue, under a version that is fixed now.
+
+    The answer has `crawl` too where the crawl is not called as the spider, if that uses the frontier at all.
+    """
 
     @param("project")  # type: ignore[untyped-decorator]
     @param("spider")  # type: ignore[untyped-decorator]
@@ -60,8 +63,8 @@ class Schedule(Endpoint):
             who=f"api@{getattr(txrequest.getClientAddress(), 'host', 'local')}",
         )
         catalogue, is_here = self.node.catalogue, self.is_known(project)
-        await self.ask(lambda store: enqueue(store, wanted, catalogue, is_here=is_here))
-        return {"jobid": wanted.job_id}
+        job = await self.ask(lambda store: enqueue(store, wanted, catalogue, is_here=is_here))
+        return {"jobid": job.id, **({"crawl": job.crawl} if job.crawl else {})}
 
 
 class Cancel(Endpoint):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
+from argparse import ArgumentError, ArgumentParser
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scrapy.crawler import Crawler
@@ -14,11 +15,12 @@ from scrapy.utils.misc import load_object
 from toolkit.model.crawls import CrawlPlan, ItemsKind, QueueOrder, SeedsKind, SeenKind
 from toolkit.model.errors import ConfigurationError, UsageError
 from toolkit.model.jobs import CRAWL_SETTING, RUN_SETTING
-from toolkit.model.names import CrawlId, check_crawl
+from toolkit.model.names import CrawlId, check_crawl, default_crawl, digest_of, shown_arguments
 from toolkit.runs.folder import CLAIM, RunFolder
 from toolkit.spider.frontier_keys import read_keys
 from toolkit.spider.frontier_values import choice, domain_limits, is_on, number
 from toolkit.spider.pipelines import CommitPipeline
+from toolkit.store.wire_jobs import read_job
 
 SCRAPY_FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
 SCRAPY_REDIS_FINGERPRINTERS = (
@@ -33,6 +35,7 @@ _ORDERS = {
     "LifoQueue": QueueOrder.LIFO,
     "SpiderStack": QueueOrder.LIFO,
 }
+_OF_SCRAPYD = frozenset({"_job", "_version"})
 _NO_FILTER = "scrapy.dupefilters.BaseDupeFilter"
 _OWN_FILTERS = frozenset({"", "scrapy.dupefilters.RFPDupeFilter", "scrapy_redis.dupefilter.RFPDupeFilter"})
 
@@ -47,12 +50,19 @@ def read_plan(crawler: Crawler) -> CrawlPlan:
 
     """
     settings, spider = crawler.settings, _spider(crawler)
-    crawl = crawl_of(crawler)
+    arguments = _arguments()
+    crawl = _crawl_of(settings, spider.name, arguments)
+    keys = read_keys(settings, crawl, spider, arguments)
+    shown = shown_arguments(arguments)
+    if crawl != spider.name:
+        told = shown or "no arguments"
+        logger.info("Crawl %s: spider %s with %s; its seeds are in %s", crawl, spider.name, told, keys.seeds)
+    project, bot = _project(settings)
     return CrawlPlan(
         crawl=crawl,
         spider=spider.name,
-        project=_project(settings),
-        keys=read_keys(settings, crawl, spider),
+        project=project,
+        keys=keys,
         order=_order(settings),
         seen=SeenKind(choice(settings, "FRONTIER_SEEN")),
         bloom_error=float(number(settings, "FRONTIER_BLOOM_ERROR")),
@@ -64,22 +74,23 @@ def read_plan(crawler: Crawler) -> CrawlPlan:
         # A job that is begun again is the same run: where its crawl is over already, it has nothing to do.
         run="_".join(str(settings.get(RUN_SETTING) or claim_of_this_process().get("job_id") or "").split()),
         limits=domain_limits(settings),
+        bot=bot,
+        digest=digest_of(arguments),
+        arguments=shown,
+        is_named=bool(settings.get(CRAWL_SETTING)),
     )
 
 
-def crawl_of(crawler: Crawler) -> CrawlId:
-    """Return the crawl that the process works on: `FRONTIER_CRAWL`, else the spider's name.
-
-    Raises:
-        ConfigurationError: it cannot be part of a key.
-
-    """
-    spider = _spider(crawler)
-    chosen = str(crawler.settings.get(CRAWL_SETTING) or spider.name)
+def given_arguments(command: Sequence[str]) -> dict[str, str]:
+    """Return the spider's arguments on a command line of Scrapy, each `-a NAME=VALUE`, without Scrapyd's own. Pure."""
+    parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("-a", action="append", default=[])
     try:
-        return check_crawl(chosen)
-    except UsageError as error:
-        raise ConfigurationError(error.message, hint=f"give the crawl a name by the setting {CRAWL_SETTING}") from error
+        given = parser.parse_known_args(list(command))[0].a
+    except ArgumentError:
+        return {}
+    pairs = dict(each.split("=", 1) for each in given if "=" in each)
+    return {name: value for name, value in pairs.items() if name not in _OF_SCRAPYD}
 
 
 def filters_duplicates(settings: BaseSettings) -> bool:
@@ -113,8 +124,27 @@ def _spider(crawler: Crawler) -> Any:
     return crawler.spider
 
 
-def _project(settings: BaseSettings) -> str:
-    return str(claim_of_this_process().get("project") or settings.get("BOT_NAME") or "")
+def _crawl_of(settings: BaseSettings, spider: str, arguments: Mapping[str, str]) -> CrawlId:
+    try:
+        return check_crawl(str(settings.get(CRAWL_SETTING) or default_crawl(spider, arguments)))
+    except UsageError as error:
+        raise ConfigurationError(error.message, hint=f"give the crawl a name by the setting {CRAWL_SETTING}") from error
+
+
+def _arguments() -> Mapping[str, str]:
+    """Return what the operator gave the spider with `-a`: what the node says, else the command line.
+
+    Scrapy keeps them nowhere, and a spider may make whatever it likes of them.
+    """
+    job = claim_of_this_process().get("job")
+    return given_arguments(sys.argv[1:]) if job is None else read_job(str(job)).args or {}
+
+
+def _project(settings: BaseSettings) -> tuple[str, str]:
+    """Return the project as the node calls it, with `BOT_NAME`; without a node that name stands for the project."""
+    bot = str(settings.get("BOT_NAME") or "")
+    deployed = claim_of_this_process().get("project")
+    return (str(deployed), bot) if deployed else (bot, "")
 
 
 def _order(settings: BaseSettings) -> QueueOrder:

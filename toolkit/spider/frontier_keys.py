@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from toolkit.model.crawls import CrawlKeys
 from toolkit.model.errors import ConfigurationError
+from toolkit.model.jobs import CRAWL_SETTING
 from toolkit.model.names import CrawlId
 
 _REQUESTS = ("SCHEDULER_QUEUE_KEY", "%(spider)s:requests")
@@ -16,36 +18,41 @@ _SEEDS = ("REDIS_START_URLS_KEY", "%(name)s:start_urls")
 _ITEMS = ("REDIS_ITEMS_KEY", "%(spider)s:items")
 
 
-def read_keys(settings: BaseSettings, crawl: CrawlId, spider: Any) -> CrawlKeys:
+def read_keys(settings: BaseSettings, crawl: CrawlId, spider: Any, arguments: Mapping[str, str]) -> CrawlKeys:
     """Return the keys of a crawl; `%(spider)s` and `%(name)s` both mean its id.
 
-    A key that names no crawl belongs to the one called as the spider. For any other, it counts only if it came with the
-    command (`-s`, `-a redis_key=…`): else two crawls would share it.
+    A key that is given with the command (`-s`, `-a redis_key=…`) counts as it is. Of those that are written elsewhere
+    and name no crawl, those of requests and of what was seen serve one crawl at a time, and those of seeds and items
+    whoever has them written; a crawl that was given another name than its spider's has seeds of its own.
 
     Raises:
         ConfigurationError: a template cannot be filled, or two crawls would share their requests.
 
     """
+    is_named = crawl != spider.name and bool(settings.get(CRAWL_SETTING))
+    shared = [each for each in (_REQUESTS, _SEEN) if crawl != spider.name and _is_shared(settings, each, crawl)]
+    # Redis lets one crawl at a time have a key of requests, and with it a seen set; two names ask for two at a time.
+    if shared and (is_named or _REQUESTS not in shared):
+        name, template = _written(settings, shared[0])
+        raise ConfigurationError(
+            f"{name} is {template!r} for every crawl of {spider.name}, so crawl {crawl} would mix with them",
+            hint=f"write the crawl's place into it: {shared[0][1]!r}",
+        )
     return CrawlKeys(
-        requests=_own_key(settings, _REQUESTS, crawl, spider.name),
-        seen=_own_key(settings, _SEEN, crawl, spider.name),
-        seeds=_seeds_key(settings, crawl, spider),
+        requests=_key(*_written(settings, _REQUESTS), crawl),
+        seen=_key(*_written(settings, _SEEN), crawl),
+        seeds=_seeds_key(settings, crawl, spider, is_given="redis_key" in arguments, is_named=is_named),
         items=_key(*_written(settings, _ITEMS), crawl),
     )
 
 
-def _own_key(settings: BaseSettings, wanted: tuple[str, str], crawl: CrawlId, spider: str) -> str:
+def _is_shared(settings: BaseSettings, wanted: tuple[str, str], crawl: CrawlId) -> bool:
+    """Tell whether a key is the same for every crawl, and did not come with the command."""
     name, template = _written(settings, wanted)
-    key = _key(name, template, crawl)
-    if key == template and crawl != spider and not _is_of_the_command(settings, name):
-        raise ConfigurationError(
-            f"{name} is {template!r} for every crawl of {spider}, so crawl {crawl} would mix with them",
-            hint=f"write the crawl's place into it: {wanted[1]!r}",
-        )
-    return key
+    return _key(name, template, crawl) == template and not _is_of_the_command(settings, name)
 
 
-def _seeds_key(settings: BaseSettings, crawl: CrawlId, spider: Any) -> str:
+def _seeds_key(settings: BaseSettings, crawl: CrawlId, spider: Any, *, is_given: bool, is_named: bool) -> str:
     name, template = _written(settings, _SEEDS)
     is_explicit = _is_of_the_command(settings, name)
     of_class = getattr(type(spider), "redis_key", None)
@@ -53,13 +60,13 @@ def _seeds_key(settings: BaseSettings, crawl: CrawlId, spider: Any) -> str:
     if now:
         template_of_class = str(of_class or template)
         # scrapy-redis has filled the template with the spider's name; whatever else is there came with the command.
-        if str(now) in {template_of_class, _key("redis_key", template_of_class, spider.name)}:
+        if not is_given and str(now) in {template_of_class, _key("redis_key", template_of_class, spider.name)}:
             name, template = ("redis_key", template_of_class) if of_class else (name, template)
             is_explicit = is_explicit and not of_class
         else:
             name, template, is_explicit = "redis_key", str(now), True
     key = _key(name, template, crawl)
-    return f"{crawl}:start_urls" if key == template and crawl != spider.name and not is_explicit else key
+    return f"{crawl}:start_urls" if key == template and is_named and not is_explicit else key
 
 
 def _written(settings: BaseSettings, wanted: tuple[str, str]) -> tuple[str, str]:

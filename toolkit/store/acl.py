@@ -50,7 +50,7 @@ _QUEUE = _words(
     " unlink unsubscribe zadd zcard zcount zrange zrangebylex zrangebyscore zrem zremrangebyrank zremrangebyscore"
     " zrevrange zrevrangebyscore zrevrank xrange xread xrevrange zscore client|info info wait"
 )
-_OPERATING = _words("hscan lindex rename xadd xtrim acl|whoami")
+_OPERATING = _words("hscan rename xadd xtrim acl|whoami")
 # Not config|get: it tells the password of the default user.
 
 COMMANDS = {

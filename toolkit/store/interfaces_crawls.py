@@ -181,6 +181,13 @@ class Crawls(Protocol):
         With `has_died` its process is known to have died by itself, and its death counts for what it held.
         """
 
+    def forget_some(self, *, kept_s: float) -> int:
+        """Forget crawls that were called by their arguments, `kept_s` after nothing was left of them; return how many.
+
+        What may be left are entries, dead and blocked ones too, seeds, items, and what was seen if that is kept. Two
+        hundred crawls are looked at, whichever: asked now and then, all of them in the end.
+        """
+
     def ends(self, *, after: str | None) -> tuple[str, Sequence[CrawlEnd]]:
         """Return the ends of crawls after the one of this key, oldest first, and the key of what comes after them.
 

@@ -46,6 +46,7 @@ from toolkit.store.wire_crawls import (
 _SEEDS_A_STEP = 1_000
 _ENTRIES_A_STEP = 500
 _UNBLOCKED_A_STEP = 1_000
+_LOOKED_AT = 200
 _NAMES_SHOWN = 3
 _PUSH_SEEDS = {SeedsKind.LIST: "RPUSH", SeedsKind.SET: "SADD"}
 T = TypeVar("T")
@@ -220,6 +221,16 @@ class RedisCrawls:
         crawl = self._door.ask("HGET", HOMES, worker)
         plan = None if crawl is None else self.plan(CrawlId(crawl))
         return plan is not None and int(self._run(plan, "crawl_release", [worker, "1" if has_died else "0"])) >= 0
+
+    def forget_some(self, *, kept_s: float) -> int:
+        """See `Crawls.forget_some`."""
+        found = map(read_plan, self._door.ask("HRANDFIELD", REGISTRY, _LOOKED_AT, "WITHVALUES")[1::2])
+        forgotten = 0
+        for plan in (plan for plan in found if plan.is_called_by_arguments):
+            keys = FrontierKeys(plan.keys)
+            kept_ms = round(kept_s * 1000)
+            forgotten += self._door.run("crawl_forget", keys=[*keys.all, keys.drains], args=[plan.crawl, kept_ms])
+        return forgotten
 
     def ends(self, *, after: str | None) -> tuple[str, Sequence[CrawlEnd]]:
         """See `Crawls.ends`."""

@@ -36,6 +36,8 @@ from toolkit.store.wire_crawls import (
 
 _WORDS = {
     "spider": "the crawl {crawl} belongs to the spider {found}, not to {wanted}",
+    "project": "the crawl {crawl} belongs to the project {found}, not to {wanted}",
+    "arguments": "the crawl {crawl} was begun with {found}, and this spider has {wanted}",
     "crawl": "the entries under {requests} are those of the crawl {found}, not of {wanted}",
     "requests key": "the crawl {crawl} keeps its entries under {found}, not under {wanted}",
     "order": "the crawl {crawl} keeps its entries in {found} order, and this worker wants {wanted}",
@@ -48,7 +50,12 @@ _WORDS = {
 }
 _HINTS = {
     "spider": "give the crawl another name: FRONTIER_CRAWL, or crawlctl schedule --crawl NAME",
-    "crawl": "write %(spider)s into SCHEDULER_QUEUE_KEY, which becomes the crawl's id",
+    "project": "give the crawl another name: FRONTIER_CRAWL, or crawlctl schedule --crawl NAME; "
+    "crawlctl crawls clear {crawl} forgets the old one",
+    "arguments": "to work on it all the same, name it: FRONTIER_CRAWL, or crawlctl schedule --crawl {crawl}; "
+    "crawlctl crawls clear {crawl} drops what is left of it",
+    "crawl": "write %(spider)s into SCHEDULER_QUEUE_KEY, which becomes the crawl's id; "
+    "crawlctl crawls clear {found} drops what is left of the other",
     "requests key": "give all workers of the crawl the same SCHEDULER_QUEUE_KEY",
     "order": "let it end with the settings it began with, or crawlctl crawls clear {crawl}",
     "seen": "let it end with the settings it began with, or crawlctl crawls clear {crawl}",
@@ -148,6 +155,8 @@ class RedisFrontier:
     def _refusal(self, what: str, found: str, wanted: str) -> RefusedError:
         keys, crawl = self._plan.keys, self._plan.crawl
         names = {"requests": keys.requests, "seen": keys.seen, "seeds": keys.seeds, "items": keys.items}
+        if what == "arguments":
+            found, wanted = (each or "no arguments" for each in (found, wanted))
         words = {**names, "crawl": crawl, "found": found, "wanted": wanted}
         return RefusedError(_WORDS[what].format(**words), hint=_HINTS[what].format(**words))
 

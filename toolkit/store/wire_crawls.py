@@ -55,6 +55,10 @@ def write_plan(plan: CrawlPlan) -> str:
             "fingerprints": plan.fingerprints,
             "persists": plan.persists,
             "max_deliveries": plan.max_deliveries,
+            "bot": plan.bot,
+            "digest": plan.digest,
+            "arguments": plan.arguments,
+            "is_named": plan.is_named,
         }
     )
 
@@ -81,6 +85,10 @@ def read_plan(body: str | bytes) -> CrawlPlan:
         fingerprints=fields.text("fingerprints"),
         persists=fields.flag("persists"),
         max_deliveries=fields.whole("max_deliveries"),
+        bot=fields.maybe_text("bot") or "",
+        digest=fields.maybe_text("digest") or "",
+        arguments=fields.maybe_text("arguments") or "",
+        is_named=fields.maybe_flag("is_named"),
     )
 
 

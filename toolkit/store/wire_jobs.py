@@ -68,8 +68,6 @@ def write_facts(job: Job, more: Mapping[str, object] | None = None) -> str:
     # More digits would be lost at the first change: Redis' JSON keeps 14.
     times: dict[str, Any] = {name: math.floor(facts[name]) for name in ("scheduled_ms", "due_ms") if name in facts}
     extra = {"line": line_of(job), "place": place_of(job.on), "same": likeness(job), "priority": priority_of(job)}
-    # The settings say it too, but are never read by the scripts.
-    extra["crawl"] = job.crawl
     return write(_known({**facts, **times, **extra, "attempt": 0, "attempts": job.attempts or 1, **(more or {})}))
 
 
@@ -226,6 +224,8 @@ def _facts(job: Job) -> dict[str, Any]:
             "exit_code": job.exit_code,
             "signal": job.signal,
             "scheduled_by": job.scheduled_by,
+            # Arguments and settings say it too, but are never read by the scripts.
+            "crawl": job.crawl,
         }
     )
 

@@ -66,6 +66,7 @@ def crawl_lines(report: CrawlReport) -> list[Line]:
         ("state", Cell(state.value, CRAWL_STYLES[state])),
         ("why", view.needs_migration),
         ("spider", f"{view.plan.spider} of {view.plan.project}" if view.plan.project else view.plan.spider),
+        ("arguments", view.plan.arguments or None),
         ("pending", f"{view.pending:,}"),
         ("in flight", f"{view.in_flight:,}"),
         ("seeds", f"{view.seeds:,}" if view.seeds else None),

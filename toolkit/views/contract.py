@@ -80,7 +80,7 @@ def cap_row(cap: Cap) -> dict[str, Any]:
 def scheduled_row(job: Job) -> dict[str, Any]:
     """Show a job that was just scheduled."""
     row = job_row(job)
-    return {key: row[key] for key in ("id", "project", "spider", "version", "node", "state")}
+    return {key: row[key] for key in ("id", "project", "spider", "version", "node", "state")} | {"crawl": job.crawl}
 
 
 def node_row(node: NodeStatus) -> dict[str, Any]:

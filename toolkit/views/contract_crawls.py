@@ -21,6 +21,7 @@ def crawl_row(view: CrawlView) -> dict[str, Any]:
         "id": view.plan.crawl,
         "project": view.plan.project,
         "spider": view.plan.spider,
+        "arguments": view.plan.arguments or None,
         "state": state_of(view).value,
         "pending": view.pending,
         "in_flight": view.in_flight,

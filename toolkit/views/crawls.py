@@ -32,8 +32,20 @@ STYLES = {
     CrawlState.UNUSABLE: "red",
 }
 RARE = ("SUSPECT", "DEAD", "BLOCKED")
-COLUMNS = ("CRAWL", "SPIDER", "STATE", "WORKERS", "PENDING", "IN FLIGHT", "SEEN", "PAGES", "PAGES/MIN", "ITEMS")
-SPARE = ("SPIDER", "OLDEST", "PAGES/MIN", "SEEN", *RARE)
+COLUMNS = (
+    "CRAWL",
+    "SPIDER",
+    "ARGUMENTS",
+    "STATE",
+    "WORKERS",
+    "PENDING",
+    "IN FLIGHT",
+    "SEEN",
+    "PAGES",
+    "PAGES/MIN",
+    "ITEMS",
+)
+SPARE = ("SPIDER", "OLDEST", "PAGES/MIN", "SEEN", *RARE, "ARGUMENTS")
 
 
 def crawls_view(views: Sequence[CrawlView]) -> View:
@@ -89,6 +101,7 @@ def _crawls_table(views: Sequence[CrawlView]) -> FittedTable:
         (
             view.plan.crawl,
             view.plan.spider,
+            view.plan.arguments or None,
             _state(view),
             len(live_workers(view)),
             _count(view.pending),
@@ -105,7 +118,7 @@ def _crawls_table(views: Sequence[CrawlView]) -> FittedTable:
         for view in views
     ]
     columns = (*COLUMNS, *RARE, "OLDEST")
-    return plain_table(*columns, rows=rows, right=columns[3:], spare=SPARE, optional=(*RARE, "OLDEST"))
+    return plain_table(*columns, rows=rows, right=columns[4:], spare=SPARE, optional=("ARGUMENTS", *RARE, "OLDEST"))
 
 
 def _crawl_screen(report: CrawlReport) -> RenderableType:
@@ -128,6 +141,7 @@ def _facts(view: CrawlView) -> list[tuple[str, object]]:
     facts: list[tuple[str, object]] = [
         ("id", plan.crawl),
         ("spider", f"{plan.spider} of {plan.project}" if plan.project else plan.spider),
+        ("arguments", plan.arguments or None),
         ("state", _state(view)),
         ("why", view.needs_migration),
         ("begun", None if view.created_at is None else f"{age_text(view.created_at, now=view.now)} ago"),

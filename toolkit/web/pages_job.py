@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from toolkit.cluster.why import Explanation, why
 from toolkit.model.errors import CrawlctlError, UsageError
 from toolkit.model.jobs import RUN_SETTING, Job, JobState
+from toolkit.model.names import CrawlId
 from toolkit.model.orders import Order
 from toolkit.model.samples import JobSample
 from toolkit.web.acting import acted
@@ -40,6 +41,7 @@ def job(request: Request, visitor: Looking, job_id: str, level: str = "") -> HTM
         visitor=visitor,
         title=f"{found.spider} {found.id}",
         job=found,
+        crawl=_crawl_of(lookout, found),
         why=_why(lookout, found),
         log=log,
         level=level if level in LEVELS else "all",
@@ -139,6 +141,13 @@ def samples_of(lookout: Lookout, found: Job) -> Sequence[JobSample]:
     if shared is None or not found.is_queued:
         return ()
     return lookout.glances.get(("samples", found.id), lambda: shared.samples.of_job(found.id))
+
+
+def _crawl_of(lookout: Lookout, found: Job) -> CrawlId | None:
+    """Return the crawl that the job works on; `None` where none of its spider is known by that name."""
+    shared, crawl = lookout.desk.store.shared, found.crawl or CrawlId(found.spider)
+    plan = None if shared is None else lookout.glances.get(("plan", crawl), lambda: shared.crawls.plan(crawl))
+    return crawl if plan is not None and plan.spider == found.spider else None
 
 
 def _like(old: Job, order: Order) -> Order:

@@ -210,6 +210,7 @@ class ScheduledRow(Row):
     version: str | None
     state: JobState
     node: str | None
+    crawl: str | None
 
 
 class Scheduled(Row):

@@ -13,6 +13,7 @@ class CrawlRow(Row):
     id: str
     project: str
     spider: str
+    arguments: str | None
     state: CrawlState
     pending: int
     in_flight: int

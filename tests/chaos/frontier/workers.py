@@ -32,6 +32,7 @@ class Place:
         """Write the settings that all workers read."""
         whole = {
             "BOT_NAME": "chaos",
+            "FRONTIER_CRAWL": CRAWL,
             "CONCURRENT_REQUESTS": concurrency,
             "CONCURRENT_REQUESTS_PER_DOMAIN": concurrency,
             "DOWNLOAD_DELAY": 0,

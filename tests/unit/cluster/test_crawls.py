@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.cluster.crawl_jobs import crawl_settings, refuse_to_join, what_is_joined
+from toolkit.cluster.crawl_jobs import crawl_settings, default_joined, refuse_to_join, what_is_joined
 from toolkit.cluster.crawls import (
     CrawlState,
     block_pattern,
@@ -36,7 +36,19 @@ from toolkit.model.crawls import (
 )
 from toolkit.model.errors import NotFoundError, RefusedError, UsageError
 from toolkit.model.jobs import Job, JobFilter, JobState
-from toolkit.model.names import CrawlId, JobId, ProjectName, SpiderName, Token, WorkerName, job_of, worker_of
+from toolkit.model.names import (
+    CrawlId,
+    JobId,
+    ProjectName,
+    SpiderName,
+    Token,
+    VersionName,
+    WorkerName,
+    job_of,
+    shown_arguments,
+    worker_of,
+)
+from toolkit.model.orders import Order
 from toolkit.store.wire_requests import Wire, write_request
 
 NOW = datetime(2026, 11, 21, 7, 0, tzinfo=UTC)
@@ -76,6 +88,11 @@ def test_the_state_of_a_crawl_is_one_word(view: CrawlView, state: CrawlState) ->
 def test_a_crawl_that_waits_for_workers_says_how_to_start_one() -> None:
     plan = replace(PLAN, crawl=CrawlId("autumn"))
     assert start_hint(replace(VIEW, plan=plan, seeds=1)) == "crawlctl schedule books --crawl autumn"
+    with_arguments = replace(plan, arguments="-a category=lamps")
+    told = start_hint(replace(VIEW, plan=with_arguments, seeds=1))
+    assert told == "crawlctl schedule books -a category=lamps --crawl autumn"
+    are_cut = replace(plan, arguments=shown_arguments({"urls": "x" * 200}))
+    assert start_hint(replace(VIEW, plan=are_cut, seeds=1)) == "crawlctl schedule books -a … --crawl autumn"
     assert start_hint(VIEW) is None
 
 
@@ -258,6 +275,18 @@ def test_what_workers_will_find_is_told() -> None:
         "1 worker(s) for the crawl books, beside 1 that work on it already; 1,200 entries wait; "
         "it is paused: crawlctl crawls resume books lets it go on"
     )
+
+
+def test_jobs_that_name_no_crawl_hear_which_one_may_be_theirs() -> None:
+    plain = Order(ProjectName("shop"), SpiderName("books"), VersionName("v1"))
+    lamps = replace(plain, args={"category": "lamps"})
+    assert default_joined(plain, BOOKS, None) is None
+    assert default_joined(replace(plain, count=2), BOOKS, None) == "its crawl is books, if the spider uses the frontier"
+    assert default_joined(lamps, CrawlId("books:1"), None) == "its crawl is books:1, if the spider uses the frontier"
+    assert default_joined(plain, BOOKS, VIEW) == "1 worker(s) for the crawl books"
+    for plan in (replace(PLAN, spider="prices"), replace(PLAN, project="news")):
+        told = default_joined(plain, BOOKS, replace(VIEW, plan=plan)) or ""
+        assert f"belongs to the spider {plan.spider} of {plan.project}, and will refuse this one" in told
 
 
 def test_a_worker_inside_a_node_is_named_after_its_job_and_claim() -> None:

@@ -21,7 +21,8 @@ def test_all_that_is_too_old_goes_in_one_turn_and_a_turn_has_an_end() -> None:
         queue=SimpleNamespace(drop_old=lambda **_: drop("jobs", 1000)),
         logs=SimpleNamespace(drop_old=lambda **_: drop("logs", 100)),
         eggs=SimpleNamespace(drop_unused=lambda: 1),
+        crawls=SimpleNamespace(forget_some=lambda **_: 2),
     )
     dropped = expire(shared, history_days=1, history_jobs=1, keep_logs_s=1)
     assert left["jobs"] == 0
-    assert dropped == 2500 + 100 * module.MOST_CALLS + 1
+    assert dropped == 2500 + 100 * module.MOST_CALLS + 3

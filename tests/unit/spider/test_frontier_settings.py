@@ -19,11 +19,14 @@ from toolkit.config.options import Scope, options
 from toolkit.model.crawls import DomainLimit, ItemsKind, QueueOrder, SeedsKind, SeenKind
 from toolkit.model.errors import ConfigurationError
 from toolkit.model.hosts import Secret
-from toolkit.model.names import CrawlId
+from toolkit.model.jobs import Job, JobState
+from toolkit.model.names import CrawlId, JobId, ProjectName, SpiderName, default_crawl, digest_of
 from toolkit.runs.folder import CLAIM, RUN_VARIABLE
+from toolkit.spider.crawl_plan import given_arguments
 from toolkit.spider.fingerprinters import ScrapyRedisFingerprinter
 from toolkit.spider.frontier_keys import read_keys
 from toolkit.spider.frontier_settings import FrontierSettings, read_settings
+from toolkit.store.wire_jobs import write_job
 from toolkit.store.wire_requests import Wire
 
 
@@ -224,6 +227,93 @@ def test_a_crawl_has_keys_of_its_own() -> None:
     assert plan.keys.seeds == "shop-eu:start_urls"
 
 
+def on_command_line(monkeypatch: pytest.MonkeyPatch, **arguments: str) -> CrawlId:
+    """Let this process have been started by Scrapy's command with these arguments; return the crawl's id."""
+    given = [f"-a{name}={value}" for name, value in arguments.items()]
+    monkeypatch.setattr("sys.argv", ["scrapy", "crawl", "shop", "-s", "LOG_LEVEL=INFO", *given])
+    return default_crawl("shop", arguments)
+
+
+def test_a_spider_with_arguments_has_a_crawl_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert settings_of().plan.digest == digest_of({})
+    assert caplog.text == ""
+    caplog.set_level(logging.INFO)
+    crawl = on_command_line(monkeypatch, category="lamps", limit="9")
+    plan = settings_of().plan
+    assert (plan.crawl, plan.spider, plan.is_named) == (crawl, "shop", False)
+    assert (plan.digest, plan.arguments) == (
+        digest_of({"category": "lamps", "limit": "9"}),
+        "-a category=lamps -a limit=9",
+    )
+    assert (plan.keys.requests, plan.keys.items) == (f"{crawl}:requests", f"{crawl}:items")
+    assert (
+        f"Crawl {crawl}: spider shop with -a category=lamps -a limit=9; its seeds are in {crawl}:start_urls"
+        in caplog.text
+    )
+    named = settings_of(FRONTIER_CRAWL="eu").plan
+    assert (named.crawl, named.digest, named.is_named) == ("eu", plan.digest, True)
+    on_command_line(monkeypatch)
+    settings_of(FRONTIER_CRAWL="eu")
+    assert "Crawl eu: spider shop with no arguments; its seeds are in eu:start_urls" in caplog.text
+
+
+def test_the_arguments_of_a_job_are_those_that_its_node_was_given(
+    claim: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_command_line(monkeypatch, _job="job-1", by_hand="no")
+    args = {"category": "lamps"}
+    job = Job(JobId("job-1"), ProjectName("market"), SpiderName("shop"), JobState.PENDING, args=args)
+    (tmp_path / CLAIM).write_text(json.dumps({**claim, "job": write_job(job)}))
+    plan = settings_of(BOT_NAME="shopbot").plan
+    assert (plan.crawl, plan.project, plan.bot) == (job.crawl, "market", "shopbot")
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        ("crawl shop", {}),
+        ("crawl shop -a x=1 -s A=b -ay=2=3 -o out.jl -a x=4", {"x": "4", "y": "2=3"}),
+        ("crawl shop -a _job=7f -a _version=1 -a x=", {"x": ""}),
+        ("runspider shop.py --set -a=1 -L INFO --nolog", {}),
+        ("crawl -a word shop -a", {}),
+    ],
+)
+def test_arguments_are_read_from_a_command_line_of_scrapy(words: str, arguments: dict[str, str]) -> None:
+    assert given_arguments(words.split()) == arguments
+
+
+def test_a_key_of_seeds_that_is_written_stays_with_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scrapy_redis.spiders import RedisSpider  # noqa: PLC0415 - as below
+
+    class Plain(RedisSpider):  # type: ignore[misc]
+        name = "shop"
+
+    class Fixed(RedisSpider):  # type: ignore[misc]
+        name = "shop"
+        redis_key = "my:urls"
+
+    crawl = on_command_line(monkeypatch, category="lamps")
+    assert settings_of(Plain, REDIS_URL="redis://h").plan.keys.seeds == f"{crawl}:start_urls"
+    assert settings_of(Fixed, REDIS_URL="redis://h").plan.keys.seeds == "my:urls"
+    assert settings_of(REDIS_START_URLS_KEY="urls").plan.keys.seeds == "urls"
+    for key in ("given:urls", "my:urls", "shop:start_urls"):
+        on_command_line(monkeypatch, redis_key=key)
+        for kind in (Plain, Fixed):
+            given = settings_of(kind, {"redis_key": key}, REDIS_URL="redis://h")
+            assert given.plan.keys.seeds == key
+            assert given.plan.crawl == default_crawl("shop", {"redis_key": key})
+
+
+def test_a_key_of_requests_without_a_crawl_in_it_is_for_one_crawl_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    crawl = on_command_line(monkeypatch, category="lamps")
+    plan = settings_of(SCHEDULER_QUEUE_KEY="jobs", SCHEDULER_DUPEFILTER_KEY="seen").plan
+    assert (plan.crawl, plan.keys.requests, plan.keys.seen) == (crawl, "jobs", "seen")
+    with pytest.raises(ConfigurationError, match=r"SCHEDULER_DUPEFILTER_KEY .* would mix"):
+        settings_of(SCHEDULER_DUPEFILTER_KEY="seen")
+
+
 def test_key_templates_hold_the_crawl_s_id_under_either_name() -> None:
     keys = settings_of(
         FRONTIER_CRAWL="eu",
@@ -251,7 +341,7 @@ def test_a_key_without_a_crawl_in_it_is_that_of_the_crawl_called_as_the_spider()
 def test_a_key_given_with_the_command_counts_for_any_crawl() -> None:
     said = Settings({"FRONTIER_CRAWL": "eu"})
     said.setdict({"SCHEDULER_QUEUE_KEY": "jobs", "REDIS_START_URLS_KEY": "urls"}, priority="cmdline")
-    keys = read_keys(said, CrawlId("eu"), Shop())
+    keys = read_keys(said, CrawlId("eu"), Shop(), {})
     assert (keys.requests, keys.seeds) == ("jobs", "urls")
 
 

@@ -26,7 +26,7 @@ BUILT |= {"crawl_seen": {"bitfield"}, "enqueue_rules": {"hset", "zadd"}}
 OF_OPERATORS = {
     *("activate", "record", "sign", "note", "lock", "renew", "unlock", "forget", "forget_nodes", "offer"),
     *("withdraw_offer", "begin_rollout", "update_rollout", "add_jobs", "update_jobs", "set_aside", "list_items", "ask"),
-    "drop_items",
+    *("drop_items", "crawl_deliver"),
     *("crawl_bring", "crawl_clear", "crawl_controls", "crawl_limit", "crawl_remember", "crawl_unblock"),
     *("cancel", "change_pending", "retry", "put_alerts"),
 }
@@ -43,7 +43,7 @@ PLAIN = {
         *("redis_foreign", "redis_store", "redis_measures", "redis_crawl_sizes"),
     ),
 }
-NOT_COMMANDS = {"COUNT", "LIMIT", "WITHSCORES", "MAXLEN", "MINID", "LEFT", "WHOAMI", "BLOCK", "STREAMS"}
+NOT_COMMANDS = {"COUNT", "LIMIT", "WITHSCORES", "MAXLEN", "MINID", "LEFT", "WHOAMI", "BLOCK", "STREAMS", "WITHVALUES"}
 NOT_OURS = {"redis_errors", "redis_health", "redis_settings", "redis_users"}
 
 

@@ -147,6 +147,7 @@ def test_what_was_scheduled_has_just_these_fields() -> None:
                 "version": "v1",
                 "node": "a",
                 "state": "pending",
+                "crawl": None,
             }
         ]
     }

@@ -11,11 +11,36 @@ local wanted = {
   order = ARGV[7], seen = ARGV[8], seeds = ARGV[9], items_kind = ARGV[10], fingerprints = ARGV[11],
 }
 
+-- A project is known by the name that nodes have for it; one that no node runs, by its BOT_NAME.
+local function is_same_project(one, other)
+  if one.project == "" or other.project == "" or one.project == other.project then
+    return true
+  end
+  local bot, other_bot = one.bot or "", other.bot or ""
+  local are_both_deployed = bot ~= "" and other_bot ~= ""
+  return not are_both_deployed and (bot ~= "" and bot or one.project) == (other_bot ~= "" and other_bot or other.project)
+end
+
 local known_plan = redis.call("HGET", registry, crawl)
 if known_plan then
   local other, mine = cjson.decode(known_plan), cjson.decode(plan)
+  local is_begun = redis.call("EXISTS", state) == 1
   if other.spider ~= mine.spider then
     return { "refused", "spider", other.spider, mine.spider }
+  end
+  if mine.is_named and is_begun then
+    -- Whoever was told to join changes nothing of whose crawl it is: those who come by themselves still belong there.
+    for _, name in ipairs({ "project", "bot", "digest", "arguments", "is_named" }) do
+      mine[name] = other[name]
+    end
+    plan = cjson.encode(mine)
+  elseif not mine.is_named then
+    if not is_same_project(other, mine) then
+      return { "refused", "project", other.project, mine.project }
+    end
+    if is_begun and (other.digest or "") ~= "" and other.digest ~= mine.digest then
+      return { "refused", "arguments", other.arguments, mine.arguments }
+    end
   end
   if other.keys.requests ~= mine.keys.requests and redis.call("EXISTS", other.keys.requests .. ":state") == 1 then
     return { "refused", "requests key", other.keys.requests, mine.keys.requests }
