@@ -23,7 +23,7 @@ def read_keys(settings: BaseSettings, crawl: CrawlId, spider: Any, arguments: Ma
 
     A key that is given with the command (`-s`, `-a redis_key=…`) counts as it is. Of those that are written elsewhere
     and name no crawl, those of requests and of what was seen serve one crawl at a time, and those of seeds and items
-    whoever has them written; a crawl that was given another name than its spider's has seeds of its own.
+    whoever has them written.
 
     Raises:
         ConfigurationError: a template cannot be filled, or two crawls would share their requests.
@@ -41,7 +41,7 @@ def read_keys(settings: BaseSettings, crawl: CrawlId, spider: Any, arguments: Ma
     return CrawlKeys(
         requests=_key(*_written(settings, _REQUESTS), crawl),
         seen=_key(*_written(settings, _SEEN), crawl),
-        seeds=_seeds_key(settings, crawl, spider, is_given="redis_key" in arguments, is_named=is_named),
+        seeds=_seeds_key(settings, crawl, spider, is_given="redis_key" in arguments),
         items=_key(*_written(settings, _ITEMS), crawl),
     )
 
@@ -52,21 +52,17 @@ def _is_shared(settings: BaseSettings, wanted: tuple[str, str], crawl: CrawlId) 
     return _key(name, template, crawl) == template and not _is_of_the_command(settings, name)
 
 
-def _seeds_key(settings: BaseSettings, crawl: CrawlId, spider: Any, *, is_given: bool, is_named: bool) -> str:
+def _seeds_key(settings: BaseSettings, crawl: CrawlId, spider: Any, *, is_given: bool) -> str:
     name, template = _written(settings, _SEEDS)
-    is_explicit = _is_of_the_command(settings, name)
-    of_class = getattr(type(spider), "redis_key", None)
-    now = getattr(spider, "redis_key", None)
+    of_class, now = getattr(type(spider), "redis_key", None), getattr(spider, "redis_key", None)
     if now:
         template_of_class = str(of_class or template)
         # scrapy-redis has filled the template with the spider's name; whatever else is there came with the command.
-        if not is_given and str(now) in {template_of_class, _key("redis_key", template_of_class, spider.name)}:
-            name, template = ("redis_key", template_of_class) if of_class else (name, template)
-            is_explicit = is_explicit and not of_class
-        else:
-            name, template, is_explicit = "redis_key", str(now), True
-    key = _key(name, template, crawl)
-    return f"{crawl}:start_urls" if key == template and is_named and not is_explicit else key
+        if is_given or str(now) not in {template_of_class, _key("redis_key", template_of_class, spider.name)}:
+            name, template = "redis_key", str(now)
+        elif of_class:
+            name, template = "redis_key", template_of_class
+    return _key(name, template, crawl)
 
 
 def _written(settings: BaseSettings, wanted: tuple[str, str]) -> tuple[str, str]:

@@ -335,7 +335,7 @@ def test_a_key_without_a_crawl_in_it_is_that_of_the_crawl_called_as_the_spider()
     assert settings_of(SCHEDULER_QUEUE_KEY="jobs").plan.keys.requests == "jobs"
     with pytest.raises(ConfigurationError, match=r"SCHEDULER_QUEUE_KEY .* would mix"):
         settings_of(SCHEDULER_QUEUE_KEY="jobs", FRONTIER_CRAWL="eu")
-    assert settings_of(REDIS_START_URLS_KEY="jobs", FRONTIER_CRAWL="eu").plan.keys.seeds == "eu:start_urls"
+    assert settings_of(REDIS_START_URLS_KEY="jobs", FRONTIER_CRAWL="eu").plan.keys.seeds == "jobs"
 
 
 def test_a_key_given_with_the_command_counts_for_any_crawl() -> None:
@@ -345,7 +345,7 @@ def test_a_key_given_with_the_command_counts_for_any_crawl() -> None:
     assert (keys.requests, keys.seeds) == ("jobs", "urls")
 
 
-def test_a_redis_key_of_the_class_is_that_of_the_crawl_called_as_the_spider() -> None:
+def test_a_redis_key_of_the_class_never_changes() -> None:
     from scrapy_redis.spiders import RedisSpider  # noqa: PLC0415 - a stranger's warnings must not be ours
 
     class Fixed(RedisSpider):  # type: ignore[misc]
@@ -357,7 +357,7 @@ def test_a_redis_key_of_the_class_is_that_of_the_crawl_called_as_the_spider() ->
         redis_key = "%(name)s:urls"
 
     assert settings_of(Fixed, REDIS_URL="redis://h").plan.keys.seeds == "my:urls"
-    assert settings_of(Fixed, REDIS_URL="redis://h", FRONTIER_CRAWL="eu").plan.keys.seeds == "eu:start_urls"
+    assert settings_of(Fixed, REDIS_URL="redis://h", FRONTIER_CRAWL="eu").plan.keys.seeds == "my:urls"
     assert settings_of(Templated, REDIS_URL="redis://h", FRONTIER_CRAWL="eu").plan.keys.seeds == "eu:urls"
     explicit = settings_of(Fixed, {"redis_key": "given:urls"}, REDIS_URL="redis://h", FRONTIER_CRAWL="eu")
     assert explicit.plan.keys.seeds == "given:urls"
