@@ -137,3 +137,16 @@ def test_a_budget_that_a_worker_learned_counts_where_there_is_none(crawl: CrawlD
     for _ in range(4):
         worker.take(5)
     assert len(worker.in_hand) == 1
+
+
+def test_a_worker_that_is_begun_again_empties_nothing_of_its_own_run(crawl: CrawlDesk) -> None:
+    first = crawl.worker("w1", plan=replace(a_plan(), run="r1"))
+    crawl.seed("seed")
+    seed = first.take_one()
+    first.commit(a_push("found"), done=acknowledge(seed))
+    crawl.kill(first)
+
+    again = crawl.stranger("w1", plan=replace(a_plan(), run="r1"))
+    assert again.join(flush=True).pending == 1
+    again.leave()
+    assert crawl.stranger("w2", plan=replace(a_plan(), run="r2")).join(flush=True).pending == 0

@@ -55,6 +55,8 @@ end
 local is_there = load_state()
 local is_empty = not is_there or (pending() == 0 and in_all_hands() == 0)
 local is_of_this_run = is_there and is_of_run(ARGV[15])
+-- What its own run has left is to be done still.
+wants_flush = wants_flush and not is_of_this_run
 if is_new_life and ARGV[15] ~= "" and redis.call("ZSCORE", runs, crawl .. " " .. ARGV[15]) then
   -- Another run may be under way by now. Of its own run something may have come after it was over.
   if is_empty or not is_of_this_run then
