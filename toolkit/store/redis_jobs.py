@@ -41,7 +41,7 @@ class RedisJobs:
             raise refusals.job_known(JobId(verdict[1]))
         ended, nodes = verdict[1:]
         if ended > self._max_jobs and not nodes:
-            # Plug-in nodes have a duty for this, and options that say how much is kept; without any nobody else does it.
+            # Plug-in nodes have a duty for this, and options that say how much is kept. Without them it is done here.
             terms = [_NO_AGE_MS, self._max_jobs, _FORGOTTEN_A_CALL]
             self._door.run("drop_old", keys=[*keys.queue, keys.samples_prefix], args=terms)
 
