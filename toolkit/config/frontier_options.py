@@ -83,8 +83,8 @@ FRONTIER_OPTIONS: tuple[Option, ...] = (
         "FRONTIER_JOURNAL_S",
         Scope.SPIDER,
         Form.NUMBER,
-        "How far back Redis may fall, as after a failover, without anything being lost; what was sent so lately stays in "
-        "the worker's memory.",
+        "How far back Redis may fall, as after a failover, without anything being lost. The worker keeps what it sent "
+        "in that time in its memory.",
         default=15.0,
         unit="seconds",
         minimum=0,
