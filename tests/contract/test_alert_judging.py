@@ -137,6 +137,22 @@ def test_a_job_that_was_paused_for_long_is_given_its_time_when_it_goes_on(desk: 
     assert [name for name in desk.shared.events.states() if name.startswith("alert:")] == []
 
 
+def test_an_alert_of_no_progress_names_the_entry_that_a_worker_has_had_in_hand(
+    desk: QueueDesk, claim: Claimed, crawl: CrawlDesk
+) -> None:
+    worker = crawl.worker("job-1~7:node-1:life")
+    worker.push("https://example.com/")
+    entry = worker.take_one().entry.hex()
+    rules(desk, replace(IDLE, do=Action.NONE))
+
+    def fires() -> bool:
+        says(desk, claim, pages=7)
+        return judged(desk) == 1
+
+    wait_until(fires, deadline_s=SOON_S, what="the rule to fire")
+    assert f"job job-1 has had entry {entry} in hand" in desk.shared.events.after("0-0")[-1].about["reason"]
+
+
 def test_a_paused_crawl_lets_its_jobs_make_no_progress(desk: QueueDesk, claim: Claimed, crawl: CrawlDesk) -> None:
     name = default_crawl("books", claim.job.args or {})
     crawl.worker("w1", plan=a_plan(name)).push("https://example.com/")

@@ -7,8 +7,9 @@ from support.crawl_desk import CrawlDesk, Worker, a_plan, a_push, acknowledge, h
 from support.waiting import wait_until
 
 from toolkit.model.crawls import Disposition, Done, Filter, StartRole, Verdict
-from toolkit.model.errors import RefusedError
+from toolkit.model.errors import RefusedError, StoreUnreachableError
 from toolkit.model.names import CrawlId
+from toolkit.store import redis_frontier
 
 BOOKS = CrawlId("books")
 
@@ -201,6 +202,25 @@ def test_the_last_to_leave_a_finished_crawl_clears_it(crawl: CrawlDesk) -> None:
     assert crawl.items() == [b"item"], "its items are not the frontier's"
     again = crawl.worker("w3")
     assert again.push("a", filter=Filter.SEEN).duplicates == ()
+
+
+def test_a_last_leave_whose_answer_was_lost_drops_the_seen_set_when_it_is_sent_again(
+    crawl: CrawlDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = crawl.worker()
+    worker.push(*map(str, range(50)), filter=Filter.SEEN)
+    worker.work_off(at_once=50)
+
+    def is_lost(*_: object) -> None:
+        raise StoreUnreachableError("the answer was lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(redis_frontier, "sweep", is_lost)
+        with pytest.raises(StoreUnreachableError):
+            worker.leave(is_finished=True)
+    assert list(crawl.redis.scan_iter("books:dupefilter*"))
+    worker.leave(is_finished=True)
+    assert list(crawl.redis.scan_iter("books:dupefilter*")) == []
 
 
 def test_a_finished_crawl_leaves_its_items_and_little_else(crawl: CrawlDesk) -> None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from support.crawl_desk import CrawlDesk, a_plan, a_push, texts
+from support.crawl_desk import SOON_S, CrawlDesk, a_plan, a_push, texts
+from support.waiting import wait_until
 
 from toolkit.model.crawls import MAX_PUSHES, Disposition, Done, Filter, ItemsKind, QueueOrder, SeedsKind, Shelf
 from toolkit.model.errors import NotFoundError
@@ -43,9 +44,34 @@ def test_each_shelf_shows_its_entries(crawl: CrawlDesk) -> None:
         (entry,) = entries
         assert abs(entry.came_at - crawl.view().now) < timedelta(minutes=1)
         assert entry.worker == ("w1" if shelf == Shelf.IN_FLIGHT else None)
+        assert (entry.taken_at is not None) == (shelf == Shelf.IN_FLIGHT)
         assert entry.why == ("because" if shelf == Shelf.DEAD else entry.why)
         assert len(entry.leased.entry) == 8
     assert crawl.dump() == before
+
+
+def test_a_worker_shows_the_entry_that_it_has_had_in_hand_for_longest(crawl: CrawlDesk) -> None:
+    worker = crawl.worker("w1")
+    assert [each.oldest for each in crawl.view().workers] == [None]
+    worker.push("slow", "quick")
+    slow = worker.take_one()
+    begin = crawl.view().now
+    wait_until(lambda: crawl.view().now - begin > timedelta(milliseconds=50), deadline_s=SOON_S, what="some time")
+    worker.take_one()
+    view = crawl.view()
+    seen = view.held_for(0.05)
+    assert seen is not None
+    assert seen == view.workers[0].oldest
+    assert (seen.leased.entry, seen.worker) == (slow.entry, worker.name)
+    assert seen.taken_at is not None
+    assert seen.taken_at <= begin
+    assert view.held_for(60) is None
+    worker.finish(slow)
+    quick = crawl.view().workers[0].oldest
+    assert quick is not None
+    assert quick.leased.body == b"quick"
+    crawl.lapse(worker)
+    assert crawl.view().held_for(0) is None
 
 
 def test_many_crawls_are_read_together_as_each_is_alone(crawl: CrawlDesk) -> None:

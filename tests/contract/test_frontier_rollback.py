@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.crawl_desk import CrawlDesk, Worker, a_plan, a_push, acknowledge, fingerprint_of, hand_back, texts
 
-from toolkit.model.crawls import Disposition, Done, EntryId, Filter, Leased, QueueOrder, SeenKind, Taken, Verdict
+from toolkit.model.crawls import (
+    Disposition,
+    DomainLimit,
+    Done,
+    EntryId,
+    Filter,
+    Leased,
+    QueueOrder,
+    SeenKind,
+    Taken,
+    Verdict,
+)
 
 
 def go_on(worker: Worker, *taken: Leased, number: int) -> None:
@@ -70,6 +83,41 @@ def test_an_empty_redis_knows_nothing_of_anybody(crawl: CrawlDesk, worker: Worke
     assert worker.commit(a_push(leased.body, filter=Filter.SEEN)).duplicates == (0,)
     worker.finish(leased)
     assert crawl.crawls.plan(crawl.plan.crawl) == crawl.plan
+
+
+def test_the_budgets_that_a_crawl_begins_with_hold_in_an_empty_redis_too(crawl: CrawlDesk) -> None:
+    crawl.plan = replace(a_plan(), limits=(DomainLimit("slow.example", concurrency=1),))
+    worker = crawl.worker()
+    worker.push(*(f"https://slow.example/{number}" for number in range(3)))
+    leased = worker.take_one()
+    crawl.redis.flushall()
+    go_on(worker, leased, number=worker.number)
+    assert crawl.view().limits == crawl.plan.limits
+    worker.push("https://slow.example/1", "https://slow.example/2")
+    assert worker.take(3) == []
+    worker.finish(leased)
+    assert len(worker.take(3)) == 1
+
+
+def test_the_end_of_a_crawl_that_redis_had_forgotten_is_told_under_its_name(crawl: CrawlDesk) -> None:
+    crawl.plan = replace(a_plan(), run="run-1")
+    worker = crawl.worker()
+    crawl.redis.flushall()
+    go_on(worker, number=worker.number)
+    begin, _ = crawl.crawls.ends(after=None)
+    while not worker.commit().is_over:
+        pass
+    worker.leave(is_finished=True)
+    assert [end.crawl for end in crawl.crawls.ends(after=begin)[1]] == [crawl.plan.crawl]
+    assert crawl.stranger("late").join().is_over
+
+
+def test_an_operators_budgets_are_not_changed_by_a_rejoin(crawl: CrawlDesk) -> None:
+    crawl.plan = replace(a_plan(), limits=(DomainLimit("slow.example", concurrency=1),))
+    worker = crawl.worker()
+    crawl.crawls.limit(crawl.plan.crawl, DomainLimit("slow.example"))
+    go_on(worker, number=worker.number)
+    assert crawl.view().limits == ()
 
 
 def test_what_a_worker_keeps_is_taken_from_where_it_waits(crawl: CrawlDesk, worker: Worker) -> None:

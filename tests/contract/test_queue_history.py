@@ -122,8 +122,31 @@ def test_a_dropped_job_leaves_nothing_and_its_id_is_free_again(desk: QueueDesk) 
     assert desk.claim(desk.register(a_report())).job.id == "a1"
 
 
+def test_scheduling_on_a_stock_node_leaves_the_history_to_the_plug_in_nodes(desk: QueueDesk, redis_url: str) -> None:
+    run_to_the_end(desk, "a", "b")
+    small = RedisStore(RedisDoor(Secret(redis_url)), max_jobs=1)
+    try:
+        small.jobs.add([a_job("stock", state=JobState.FINISHED, minutes=60)])
+    finally:
+        small.close()
+    assert set(desk.store.jobs.get_many(names("a", "b", "stock"))) == {"a", "b", "stock"}
+
+
+def test_stock_jobs_push_out_old_ones_in_steps(desk: QueueDesk, redis_url: str) -> None:
+    ended = [a_job(f"j{number:04}", state=JobState.FINISHED, minutes=number) for number in range(1200)]
+    desk.store.jobs.add(ended)
+    small = RedisStore(RedisDoor(Secret(redis_url)), max_jobs=1)
+    try:
+        for left in (201, 1):
+            small.jobs.add([a_job(f"stock-{left}", minutes=2000)])
+            assert desk.redis.zcard(desk.keys.final_jobs) == max(left - 1, 1)
+    finally:
+        small.close()
+
+
 def test_stock_jobs_that_push_out_old_ones_leave_no_orders_behind(desk: QueueDesk, redis_url: str) -> None:
     run_to_the_end(desk, "a", "b")
+    desk.redis.delete(desk.keys.beats)
     small = RedisStore(RedisDoor(Secret(redis_url)), max_jobs=1)
     try:
         small.jobs.add([a_job("stock", state=JobState.FINISHED, minutes=60)])
@@ -192,6 +215,7 @@ def test_a_cluster_with_stock_nodes_too_counts_what_it_forgets(desk: QueueDesk, 
     desk.finish(claim, Ending(JobState.LOST, "its node was lost"))
     assert (desk.queue.counts()["ended"], desk.queue.counts()["lost_day"]) == (1, 1)
 
+    desk.redis.delete(desk.keys.beats)
     small = RedisStore(RedisDoor(Secret(redis_url)), cluster=desk.keys.cluster, max_jobs=1)
     sent = a_job("sent", state=JobState.FINISHED, minutes=60)
     small.jobs.add([sent])

@@ -256,6 +256,19 @@ def test_a_session_whose_place_was_taken_has_it_again_when_the_other_is_silent(d
     wait_until(is_let_in, deadline_s=SOON_S, what="the name to be free")
 
 
+def test_a_restarted_node_is_let_in_by_a_redis_that_knows_only_its_session_before(desk: QueueDesk) -> None:
+    before, restarted = a_report(session="life-1"), a_report(session="life-2")
+    desk.nodes.beat(before, [])
+    dump = desk.dump()
+    desk.nodes.beat(restarted, [])
+    desk.come_back(dump)
+    assert desk.nodes.beat(restarted, [], was_registered=True).live_nodes == 1
+    assert record_of(desk, "node-1").report.session == "life-2"
+    # What was replaced finds the other alive.
+    with pytest.raises(ConflictError):
+        desk.nodes.beat(before, [], was_registered=True)
+
+
 def test_a_store_that_came_back_older_still_knows_a_registered_session(desk: QueueDesk) -> None:
     desk.nodes.beat(a_report(session="life-1", lease_s=SHORT_S), [])
     wait_until(lambda: record_of(desk, "node-1").state is NodeState.LOST, deadline_s=SOON_S, what="silence")

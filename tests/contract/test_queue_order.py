@@ -9,7 +9,7 @@ import pytest
 from support.queue_desk import QueueDesk, a_pending_job, a_report, an_ending, names
 from support.stores import NEWS, V1, V2, a_job, a_lock
 
-from toolkit.model.errors import ConflictError, CrawlctlError
+from toolkit.model.errors import ConflictError, CrawlctlError, UsageError
 from toolkit.model.jobs import MAX_PRIORITY, Job, JobFilter, JobState
 from toolkit.model.names import JobId, NodeName
 from toolkit.model.queue import NothingToClaim, line_name
@@ -39,14 +39,14 @@ def test_an_added_job_comes_back_as_it_was(desk: QueueDesk) -> None:
 
 
 def test_a_job_that_ran_still_shows_what_was_asked_of_it(desk: QueueDesk) -> None:
-    job = a_pending_job("a1", priority=1 / 3, args={"city": "Zürich"})
+    job = a_pending_job("a1", priority=0.1 + 0.2, args={"city": "Zürich"})
     desk.queue.add([job])
     pending = desk.job("a1")
     desk.finish(desk.run(desk.register(a_report())))
 
     found = desk.job("a1")
     assert (found.args, found.settings, found.scheduled_by) == (job.args, job.settings, job.scheduled_by)
-    assert found.priority == pending.priority == pytest.approx(1 / 3)
+    assert found.priority == pending.priority == 0.3
     assert found.scheduled_at == pending.scheduled_at
 
 
@@ -107,6 +107,17 @@ def test_priorities_a_thousandth_apart_are_kept_apart_when_many_jobs_went_before
     desk.add("high", priority=0.002)
 
     assert desk.take_all(desk.register(a_report())) == ["high", "low"]
+
+
+@pytest.mark.parametrize("priority", [1 / 3, 1e-4, 1000.001, float("nan")])
+def test_a_priority_that_could_not_be_kept_apart_is_refused(desk: QueueDesk, priority: float) -> None:
+    with pytest.raises(UsageError, match=r"too fine|out of range"):
+        desk.add("a1", priority=priority)
+    desk.add("a2")
+    with pytest.raises(UsageError, match=r"too fine|out of range"):
+        desk.queue.reprioritise(names("a2"), priority)
+    assert desk.job("a2").priority == 0
+    assert desk.states("a2") == ["pending"]
 
 
 def test_priorities_count_more_than_age_across_a_rollout(desk: QueueDesk) -> None:

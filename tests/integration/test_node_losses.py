@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -10,15 +11,17 @@ from pathlib import Path
 
 import psutil
 import pytest
+import redis
 from support.node_spiders import a_node_job, ended
 from support.plugin_node import PluginNode, away, shared_of
 from support.redis_server import RedisServer
 from support.spider_cluster import revived, spider_nodes, store_of
 from support.waiting import wait_until
 
-from toolkit.model.jobs import JobState
+from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId
 from toolkit.store.interfaces import Store
+from toolkit.store.keys import Keys
 
 pytestmark = pytest.mark.timeout(180)
 SOON_S = 40.0
@@ -117,6 +120,31 @@ def test_everything_goes_on_by_itself_after_redis_was_away(
     assert ended(store, "afterwards").state is JobState.FINISHED
     for node in nodes:
         assert node.log_text().count("Waiting for Redis") <= 2
+
+
+def test_a_start_that_a_redis_that_came_back_has_forgotten_is_told_again(
+    store: Store, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    until, keys = tmp_path / "until", Keys()
+    shared_of(store).queue.add([a_node_job("told", args={"until": str(until)})])
+
+    def running() -> Job | None:
+        job = store.jobs.get(JobId("told"))
+        return job if job is not None and job.state is JobState.RUNNING and job.pid else None
+
+    before = wait_until(running, deadline_s=SOON_S, what="the job to be known to run")
+    with redis.Redis.from_url(redis_server.url, decode_responses=True) as client:
+        # What a rollback to the moment between the claim and the start leaves.
+        facts = json.loads(str(client.hget(keys.jobs, "told")))
+        forgotten = {name: fact for name, fact in facts.items() if name not in {"pid", "started_ms"}}
+        client.hset(keys.jobs, "told", json.dumps(forgotten | {"state": "starting"}))
+        assert running() is None
+        client.hset(keys.clock, "life", "another")
+
+    after = wait_until(running, deadline_s=SOON_S, what="the start to be told again")
+    assert (after.pid, after.token, after.attempt) == (before.pid, before.token, 1)
+    until.touch()
+    assert ended(store, "told").state is JobState.FINISHED
 
 
 def wait_runs(nodes: list[PluginNode], job_id: str) -> PluginNode:

@@ -132,7 +132,8 @@ class CrawlHistory(History):
         }
         roots = self.pushed.keys() - self._unread() - forgotten
         wanted: set[str] = set()
-        for site in self.sites.values():
+        in_vain = self._ended_in_vain()
+        for site in (site for category, site in self.sites.items() if category not in in_vain):
             found = reachable(site, [*site.starts, *(roots & set(site.seeds))])
             wanted |= {item for path in found for item in site.items(path)}
         if missing := sorted(wanted - items.keys()):
@@ -145,12 +146,26 @@ class CrawlHistory(History):
             if strange := [path for _, path in life.pages if path not in self.sites[life.category].links]:
                 self.broken.append(f"{life.name} of {life.category} worked on pages of others: {strange[:3]}")
         pending, in_flight, dead = self._counts()
-        if is_settled and (pending or in_flight):
+        if is_settled and (pending or in_flight) and not in_vain:
             self.broken.append(f"the crawl ended with {pending} pending and {in_flight} in flight")
         if dead:
             deaths = sum(life.end == "SIGKILL" for life in self.lives)
             if deaths < DEADLY:
                 self.broken.append(f"{dead} entries count as deadly, after {deaths} deaths")
+
+    def _ended_in_vain(self) -> set[str]:
+        """Return the categories of which Redis has forgotten the end when nobody was there any more who knew of it."""
+        return {
+            category
+            for category in self.sites
+            for back, since in self.server.rollbacks
+            if any(
+                life.end == "finished" and life.ended_at and since < life.ended_at < back
+                for life in self.lives
+                if life.category == category
+            )
+            and all(life.ended_at and life.ended_at < back for life in self.lives if life.category == category)
+        }
 
     def _began_anew(self) -> bool:
         """Tell whether a worker came when the crawl was over, which is a new crawl where no run says otherwise."""

@@ -81,13 +81,9 @@ def prioritise(
     ],
 ) -> None:
     """Give a pending job another priority."""
-    from toolkit.model.errors import UsageError
-    from toolkit.model.jobs import MAX_PRIORITY
+    from toolkit.model.orders import check_priority
 
-    if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
-        raise UsageError(
-            f"a priority of {priority:g} has no place in the queue: give {-MAX_PRIORITY} to {MAX_PRIORITY}"
-        )
+    check_priority(priority)
     jobs = _audited(session, queued_jobs(session, [job]), f"priority {priority:g}")
     done = session.shared.queue.reprioritise(_ids(jobs), priority)
     _tell(session, jobs, done, "given another priority", "only a pending job waits in the queue")

@@ -22,6 +22,9 @@ from toolkit.store.interfaces_crawls import Crawls
 EVERY_DOMAIN = "*"
 """In place of a domain: each that has no budget of its own."""
 
+HELD_LONG_S = 3600.0
+"""From then on an entry in a worker's hands is one to look at: most likely its page never ends."""
+
 POLL_S = 0.2
 _DOMAIN = re.compile(r"(?P<name>\*|\[[0-9a-f:.]+\]|[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)\.?(?::[0-9]+)?")
 

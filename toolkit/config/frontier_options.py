@@ -83,8 +83,9 @@ FRONTIER_OPTIONS: tuple[Option, ...] = (
         "FRONTIER_JOURNAL_S",
         Scope.SPIDER,
         Form.NUMBER,
-        "How far back Redis may fall, as after a failover, without anything being lost.",
-        default=5.0,
+        "How far back Redis may fall, as after a failover, without anything being lost. The worker keeps what it sent "
+        "in that time in its memory.",
+        default=15.0,
         unit="seconds",
         minimum=0,
         maximum=600,

@@ -95,6 +95,7 @@ _ROWS: tuple[tuple[Source, tuple[tuple[str, str], ...]], ...] = (
             ("jobs-stuck", "an active job that does not get on"),
             ("jobs-lost", "jobs that were lost in the last day"),
             ("crawl-dead", "entries of a crawl that killed their workers"),
+            ("crawl-held", "a page of a crawl that does not end"),
         ),
     ),
     (

@@ -6,12 +6,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toolkit.cluster.attention import find_plug_in_attention
+from toolkit.cluster.crawls import HELD_LONG_S
+from toolkit.cluster.entries import read_entry
 from toolkit.cluster.nodes import Nodes
 from toolkit.cluster.snapshot import Remembered, recall, take_snapshot
 from toolkit.doctor.judged import ERROR, NOTE, WARNING, Judged, found
+from toolkit.model.crawls import CrawlView, EntryView
 from toolkit.model.findings import Severity
 from toolkit.model.jobs import Job
-from toolkit.model.names import CrawlId, NodeName
+from toolkit.model.names import CrawlId, NodeName, job_of
 from toolkit.model.nodes import NodeRecord
 from toolkit.model.releases import Release, RolloutLock
 from toolkit.model.rollouts import WaveRollout
@@ -52,6 +55,8 @@ class ClusterEvidence:
     rollouts: Sequence[WaveRollout] = ()
     offered: Sequence[Release] = ()
     dead: Mapping[CrawlId, int] = field(default_factory=dict)
+    held: Mapping[CrawlId, EntryView] = field(default_factory=dict)
+    """Of crawls that are not paused, an entry that a live worker has had in hand for long."""
     unseen: tuple[str, ...] = ()
 
     @property
@@ -99,6 +104,7 @@ def look_at_cluster(
         rollouts=rollouts,
         offered=offered,
         dead={view.plan.crawl: view.dead for view in views if view is not None and view.dead},
+        held={view.plan.crawl: entry for view in views if view is not None and (entry := _held(view)) is not None},
         unseen=unseen,
     )
 
@@ -116,6 +122,12 @@ def judge_cluster(evidence: ClusterEvidence, *, looked_at: Collection[NodeName])
     for crawl, dead in sorted(evidence.dead.items()):
         text = f"crawl {crawl} has {dead} dead entries: whoever worked on them died, so nobody gets them any more"
         judged.append(found("crawl-dead", WARNING, text, command=f"crawlctl crawls peek {crawl} --dead"))
+    for crawl, entry in sorted(evidence.held.items()):
+        if entry.worker is not None and entry.taken_at is not None:
+            job, hours = job_of(entry.worker), (evidence.known.now - entry.taken_at).total_seconds() / 3600
+            page = read_entry(entry).url or entry.leased.entry.hex()
+            text = f"job {job} has had {page} of crawl {crawl} in hand for {hours:.1f} h: the crawl cannot end before"
+            judged.append(found("crawl-held", WARNING, text, command=f"crawlctl logs {job} -n 50"))
     for record in evidence.chosen_records:
         judged += _judge_record(record)
         if record.name not in evidence.listed:
@@ -125,6 +137,10 @@ def judge_cluster(evidence: ClusterEvidence, *, looked_at: Collection[NodeName])
         if record.name not in looked_at:
             judged += _judge_room(record)
     return judged
+
+
+def _held(view: CrawlView) -> EntryView | None:
+    return None if view.controls.is_paused else view.held_for(HELD_LONG_S)
 
 
 def _judge_record(record: NodeRecord) -> Iterator[Judged]:

@@ -15,7 +15,7 @@ from toolkit.alerts.thresholds import errors_per_minute, fires, idle_s, reason, 
 from toolkit.model.alerts import Action, Alerts, Rule, RuleKind
 from toolkit.model.events import Change, Event, EventKind
 from toolkit.model.jobs import Job, JobFilter, JobState
-from toolkit.model.names import CrawlId, JobId
+from toolkit.model.names import CrawlId, JobId, job_of
 from toolkit.model.queue import read_line_name
 from toolkit.model.samples import JobSample
 from toolkit.store.interfaces import Shared, Store
@@ -119,10 +119,11 @@ def _of_jobs(
         watched = _watched(rule, job.id)
         value = unpaused(measured(rule, samples.get(job.id, ()), now=now), states.get(watched, ""), now=now)
         is_firing = fires(rule, value)
-        done = Action.NONE
-        if is_firing and states.get(watched) != FIRING and rule.name not in silent:
-            done = _act(shared, rule, job)
-        yield from verdict(watched, states, _event(rule, job, value, done=done), is_firing=is_firing)
+        done, held = Action.NONE, ""
+        if is_firing and states.get(watched) != FIRING:
+            held = _held(shared, rule, job)
+            done = Action.NONE if rule.name in silent else _act(shared, rule, job)
+        yield from verdict(watched, states, _event(rule, job, value, done=done, more=held), is_firing=is_firing)
     yield from _ended(rules, jobs, states)
 
 
@@ -178,10 +179,21 @@ def _ended(rules: Sequence[Rule], jobs: Mapping[JobId, Job], states: Mapping[str
                 yield Change(watched, OVER, event, was=FIRING)
 
 
-def _event(rule: Rule, job: Job, value: float | None, *, done: Action) -> Event:
+def _held(shared: Shared, rule: Rule, job: Job) -> str:
+    """Say which entry of the job's crawl a worker has had in hand for so long: all others may be waiting for it."""
+    if rule.kind is not RuleKind.PROGRESS or (view := shared.crawls.view(job.crawl or CrawlId(job.spider))) is None:
+        return ""
+    entry = view.held_for(rule.within_s)
+    if entry is None or entry.worker is None or entry.taken_at is None:
+        return ""
+    minutes = (view.now - entry.taken_at).total_seconds() / 60
+    return f"; job {job_of(entry.worker)} has had entry {entry.leased.entry.hex()} in hand for {minutes:.0f} min"
+
+
+def _event(rule: Rule, job: Job, value: float | None, *, done: Action, more: str) -> Event:
     about = {OF_RULE: rule.name, "severity": rule.severity.value, "job": job.id}
     about |= {"project": job.project, "spider": job.spider} | ({"node": job.node} if job.node else {})
-    about["reason"] = "" if value is None else reason(rule, value)
+    about["reason"] = "" if value is None else reason(rule, value) + more
     if done is not Action.NONE:
         about["done"] = done.value
         about["reason"] += f"; it shall {done.value}"

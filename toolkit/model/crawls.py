@@ -323,8 +323,8 @@ class WorkerView:
     pages: int = 0
     """How many entries it has acknowledged."""
     is_starting: bool = False
-    oldest_s: float | None = None
-    """For how long it has had the entry that it took first of those in its hands."""
+    oldest: EntryView | None = None
+    """Of the entries in its hands the one that it has had for longest; `None` where nobody looked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +364,13 @@ class CrawlView:
     needs_migration: str | None = None
     """Why what is there cannot be worked on, such as entries of scrapy-redis; `None` when it can."""
 
+    def held_for(self, seconds: float) -> EntryView | None:
+        """Return the entry that a live worker has had in hand for longest, if that is longer than so many seconds."""
+        oldest = [each.oldest for each in self.workers if each.oldest is not None and each.lease_left_s > 0]
+        held = [(each.taken_at, each) for each in oldest if each.taken_at is not None]
+        at, entry = min(held, key=lambda pair: pair[0], default=(self.now, None))
+        return entry if (self.now - at).total_seconds() > seconds else None
+
 
 @dataclass(frozen=True, slots=True)
 class CrawlEnd:
@@ -399,3 +406,5 @@ class EntryView:
     came_at: datetime
     worker: WorkerName | None = None
     why: str = ""
+    taken_at: datetime | None = None
+    """Since when it is in that worker's hands; after Redis went back to an older state, since then."""

@@ -56,6 +56,9 @@ DEFAULT_ATTEMPTS = 2
 MAX_PRIORITY = 1000
 """Priorities go from minus this to this; the queue keeps its order exactly within them."""
 
+PRIORITY_DECIMALS = 3
+"""So many decimals a priority may have: of closer ones, a billion jobs later, the younger might go first."""
+
 
 CRAWL_SETTING = "FRONTIER_CRAWL"
 """The Scrapy setting that names the crawl which a job works on; without it, `default_crawl` does."""

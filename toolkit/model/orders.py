@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from toolkit.model.errors import UsageError
-from toolkit.model.jobs import DEFAULT_ATTEMPTS, MAX_PRIORITY, Job, JobState
+from toolkit.model.jobs import DEFAULT_ATTEMPTS, MAX_PRIORITY, PRIORITY_DECIMALS, Job, JobState
 from toolkit.model.names import JobId, NodeName, ProjectName, SpiderName, VersionName, spider_problem
 from toolkit.model.queue import line_name
 
@@ -115,19 +115,34 @@ def check_queued(order: Order) -> None:
     """Refuse what the shared queue could not keep its promises for, besides what `check_order` refuses.
 
     Raises:
-        UsageError: a priority beyond ±1000, where the order would no longer be exact, no attempt or more than 100, a
-            time limit or delay that is no positive number.
+        UsageError: see `check_priority`; no attempt or more than 100, a time limit or delay that is no positive number.
 
     """
     check_order(order)
-    if abs(order.priority) > MAX_PRIORITY:
-        raise UsageError(f"a priority of {order.priority:g} is out of range: -{MAX_PRIORITY} to {MAX_PRIORITY}")
+    check_priority(order.priority)
     if not 1 <= order.attempts <= MAX_ATTEMPTS:
         raise UsageError(f"{order.attempts} attempts cannot be made: 1 to {MAX_ATTEMPTS} can")
     if order.timeout_s is not None and not 0 < order.timeout_s < math.inf:
         raise UsageError(f"a time limit of {order.timeout_s:g} s cannot be kept: give a positive time")
     if order.delay_s is not None and not 0 <= order.delay_s < math.inf:
         raise UsageError(f"a delay of {order.delay_s:g} s cannot be kept: give a time")
+
+
+def check_priority(priority: float) -> None:
+    """Refuse a priority with which the shared queue would not keep its order exactly.
+
+    Raises:
+        UsageError: it is beyond ±1000, or has more than three decimals.
+
+    """
+    if not abs(priority) <= MAX_PRIORITY:
+        raise UsageError(f"a priority of {priority:g} is out of range: -{MAX_PRIORITY} to {MAX_PRIORITY}")
+    # What a computer adds up is off by far less than a billionth.
+    if not math.isclose(priority, round(priority, PRIORITY_DECIMALS), rel_tol=0, abs_tol=1e-9):
+        nearest = f"{round(priority, PRIORITY_DECIMALS):g}"
+        raise UsageError(
+            f"a priority of {priority!r} is too fine: {PRIORITY_DECIMALS} decimals count", hint=f"such as {nearest}"
+        )
 
 
 def _size_bytes(kind: str, name: str, value: str) -> int:

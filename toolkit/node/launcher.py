@@ -141,7 +141,8 @@ class LeasedLauncher(Service):
     def tell_starts(self, *, again: Collection[Token] = ()) -> None:
         """Tell of those starts that the queue has not heard of, and of these again."""
         for run in list(self.processes.values()):
-            if not run.is_start_known or run.claim.token in again:
+            run.is_start_known = run.is_start_known and run.claim.token not in again
+            if not run.is_start_known:
                 self._tell_start(run)
 
     def touch(self) -> None:

@@ -31,7 +31,10 @@ MAX_AUDIT = 100_000
 """How many entries of the audit are kept, the newest ones."""
 
 MAX_JOBS = 20_000
-"""How many jobs in a final state are kept, the newest ones by `scheduled_at`; unfinished ones are kept all."""
+"""How many jobs in a final state are kept, the newest ones by `scheduled_at`; unfinished ones are kept all.
+
+Where plug-in nodes are registered, their options say so instead, and they forget what is beyond.
+"""
 
 
 class ReleaseStore(Protocol):

@@ -106,7 +106,8 @@ class Crawls(Protocol):
     def views(self) -> Sequence[CrawlView]:
         """Return what `view` does of every crawl, sorted by id, in a few round trips however many there are.
 
-        The more there are, the fewer entries of each are looked at for its domains and its oldest entry.
+        The more there are, the fewer entries of each are looked at for its domains and its oldest entry; of more than
+        twenty, none in the hands of workers.
         """
 
     def seed(self, crawl: CrawlId, seeds: Iterable[bytes]) -> int:

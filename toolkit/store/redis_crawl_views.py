@@ -30,7 +30,8 @@ from toolkit.store.wire_crawls import bloom_loss, host_of, pairs, read_controls,
 SAMPLE, LEAST_SAMPLE, SAMPLED_WHOLE = 500, 10, 20
 """How many pending entries of each end of the queue are looked at for the oldest and for the domains.
 
-Beyond so many crawls the entries that are looked at for one are shared among all, down to a least number.
+Beyond so many crawls the entries that are looked at for one are shared among all, down to a least number, and none in
+workers' hands are.
 """
 CRAWLS_A_STEP = 50
 
@@ -66,11 +67,14 @@ class RedisCrawlViews:
         (time,), *first = self._door.ask_groups_for_bytes([[("TIME",)], *(_first(plan) for plan in plans)])
         readings = [_Reading(plan, *answers) for plan, answers in zip(plans, first, strict=True)]
         counts = self._door.ask_groups_for_bytes([reading.counts_to_ask() for reading in readings])
-        ends = self._door.ask_groups_for_bytes([reading.ends_to_ask(sample) for reading in readings])
+        ends_to_ask = [reading.ends_to_ask(sample) for reading in readings]
+        hands_to_ask = [reading.hands_to_ask() if sample == SAMPLE else [] for reading in readings]
+        found = self._door.ask_groups_for_bytes(ends_to_ask + hands_to_ask)
+        ends, hands = found[: len(readings)], found[len(readings) :]
         now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
         return [
-            reading.view(now_ms, [int(each) for each in count], _members(end))
-            for reading, count, end in zip(readings, counts, ends, strict=True)
+            reading.view(now_ms, [int(each) for each in count], _members(end), held)
+            for reading, count, end, held in zip(readings, counts, ends, hands, strict=True)
         ]
 
     def shelf(self, plan: CrawlPlan, shelf: Shelf, *, step: int) -> Iterator[EntryView]:
@@ -204,7 +208,13 @@ class _Reading:
         ends = (("ZRANGE", key, 0, sample - 1, "WITHSCORES"), ("ZRANGE", key, -sample, -1, "WITHSCORES"))
         return list(ends) if self.is_ours else []
 
-    def view(self, now_ms: int, counts: Sequence[int], sample: Sequence[Leased]) -> CrawlView:
+    def hands_to_ask(self) -> list[Sequence[Argument]]:
+        """Ask for what the workers have in hand."""
+        return [("HVALS", FrontierKeys(self.plan.keys).hands(name)) for name, _ in self._live()]
+
+    def view(
+        self, now_ms: int, counts: Sequence[int], sample: Sequence[Leased], hands: Sequence[Sequence[bytes]]
+    ) -> CrawlView:
         """Put together what was told. Pure."""
         plan, live = self.plan, self._live()
         queued, seeds, items, *rest = counts
@@ -234,7 +244,7 @@ class _Reading:
             pages_per_minute=pages,
             items_per_minute=delivered,
             oldest_at=min((came_at(entry) for entry in sample), default=None),
-            workers=_workers(live, in_hands, by_name, known, now_ms),
+            workers=_workers(live, list(zip(in_hands, hands or [()] * len(live), strict=True)), by_name, known, now_ms),
             controls=read_controls(self.controls),
             limits=tuple(read_limit(d.decode(), text.decode()) for d, text in sorted(state_pairs(self.limits))),
             domains=dict(domains.most_common(_DOMAINS)),
@@ -270,20 +280,26 @@ def _members(ends: Sequence[Any]) -> list[Leased]:
 
 
 def _held(held: bytes, shelf: Shelf, worker: WorkerName | None = None) -> EntryView:
-    score, _, member = held.split(b" ", 2)
+    score, since_ms, member = held.split(b" ", 2)
     leased = read_member(member, score)
-    return EntryView(leased, shelf, came_at(leased), worker=worker)
+    taken_at = None if worker is None else moment(int(since_ms))
+    return EntryView(leased, shelf, came_at(leased), worker=worker, taken_at=taken_at)
+
+
+def _oldest(held: Sequence[bytes], worker: WorkerName) -> EntryView | None:
+    first = min(held, key=lambda each: int(each.split(b" ", 2)[1]), default=None)
+    return None if first is None else _held(first, Shelf.IN_FLIGHT, worker)
 
 
 def _workers(
     live: Sequence[tuple[WorkerName, float]],
-    in_hands: Sequence[int],
+    in_hands: Sequence[tuple[int, Sequence[bytes]]],
     by_name: Mapping[str, Standing],
     known: Mapping[str, str],
     now_ms: int,
 ) -> tuple[WorkerView, ...]:
     found = []
-    for (name, until_ms), held in zip(live, in_hands, strict=True):
+    for (name, until_ms), (held, entries) in zip(live, in_hands, strict=True):
         _, number, pages, at_ms, _ = by_name.get(name, ("", 0, 0, 0, "-"))
         found.append(
             WorkerView(
@@ -293,6 +309,7 @@ def _workers(
                 lease_left_s=(until_ms - now_ms) / 1000,
                 pages=pages,
                 is_starting=known.get("start") == name,
+                oldest=_oldest(entries, name),
             )
         )
     return tuple(sorted(found, key=lambda worker: worker.name))

@@ -80,8 +80,7 @@ class RedisFrontier:
         """See `Frontier.join`."""
         marks = ["1" if flush else "0", "1" if is_new_life else "0"]
         args: list[Argument] = [worker, _ms(ttl_s), *marks, *plan_arguments(self._plan), self._plan.run]
-        for limit in self._plan.limits:
-            args += [limit.domain, write_limit(limit)]
+        args += self._limits()
         verdict, *told = self._run("crawl_join", args)
         if verdict == b"refused":
             raise self._refusal(*(_text(each) for each in told))
@@ -129,7 +128,8 @@ class RedisFrontier:
 
     def rejoin(self, worker: WorkerName, token: int, *, number: int, ttl_s: float, taken: Sequence[Taken]) -> int:
         """See `Frontier.rejoin`."""
-        args: list[Argument] = [worker, token, number, _ms(ttl_s), *plan_arguments(self._plan)]
+        args: list[Argument] = [worker, token, number, _ms(ttl_s), *plan_arguments(self._plan), self._plan.run]
+        args += [len(self._plan.limits), *self._limits()]
         for each in taken:
             form, root = form_of(each.fingerprint, self._plan.seen) if each.fingerprint else (b"", 0)
             args += [member_of(each.leased), each.leased.score, form, root]
@@ -151,6 +151,9 @@ class RedisFrontier:
 
     def _run(self, script: str, args: Sequence[Argument]) -> Any:
         return self._door.run_for_bytes(script, keys=self._all, args=args)
+
+    def _limits(self) -> list[Argument]:
+        return [each for limit in self._plan.limits for each in (limit.domain, write_limit(limit))]
 
     def _refusal(self, what: str, found: str, wanted: str) -> RefusedError:
         keys, crawl = self._plan.keys, self._plan.crawl

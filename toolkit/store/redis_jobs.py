@@ -14,10 +14,12 @@ from toolkit.store.keys import Keys
 from toolkit.store.ordering import scheduled_us
 
 BODIES_A_CALL = 500
+_FORGOTTEN_A_CALL = 1000
+_NO_AGE_MS = 10**15
 
 
 class RedisJobs:
-    """Keeps what `JobStore` promises; `max_jobs` bounds the records in a final state."""
+    """Keeps what `JobStore` promises; `max_jobs` bounds the records in a final state where no plug-in node does."""
 
     def __init__(self, door: RedisDoor, keys: Keys, *, max_jobs: int = MAX_JOBS) -> None:
         self._door = door
@@ -32,11 +34,16 @@ class RedisJobs:
         keys = self._keys
         verdict = self._door.run(
             "add_jobs",
-            keys=[keys.jobs, keys.unfinished_jobs, keys.final_jobs, keys.job_ids, keys.orders, keys.clock, keys.lost],
-            args=[self._max_jobs, *_arguments(jobs)],
+            keys=[keys.jobs, keys.unfinished_jobs, keys.final_jobs, keys.job_ids, keys.beats],
+            args=_arguments(jobs),
         )
         if verdict[0] == "known":
             raise refusals.job_known(JobId(verdict[1]))
+        ended, nodes = verdict[1:]
+        if ended > self._max_jobs and not nodes:
+            # Plug-in nodes have a duty for this, and options that say how much is kept. Without them it is done here.
+            terms = [_NO_AGE_MS, self._max_jobs, _FORGOTTEN_A_CALL]
+            self._door.run("drop_old", keys=[*keys.queue, keys.samples_prefix], args=terms)
 
     def update(self, jobs: Sequence[Job]) -> None:
         """See `JobStore.update`."""

@@ -9,10 +9,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from toolkit.model.errors import NotFoundError, StoreUnreachableError, StoreUnreadableError, UsageError
-from toolkit.model.jobs import MAX_PRIORITY, Job, JobState
+from toolkit.model.errors import NotFoundError, StoreUnreachableError, StoreUnreadableError
+from toolkit.model.jobs import PRIORITY_DECIMALS, Job, JobState
 from toolkit.model.names import JobId, LineName, NodeName, ProjectName, SpiderName, Token
 from toolkit.model.nodes import DEFAULT_LEASE_S, NodeReport
+from toolkit.model.orders import check_priority
 from toolkit.model.queue import Cap, Claimed, Ending, Line, NothingToClaim, place_of, read_line_name
 from toolkit.store import refusals, wire, wire_jobs
 from toolkit.store.connect import Argument, RedisDoor
@@ -47,7 +48,7 @@ class RedisQueue:
         if not jobs:
             return
         for job in jobs:
-            _check_priority(job.priority or 0)
+            check_priority(job.priority or 0)
         # The places come first: a line that a node sees must always be readable.
         remember_places(self._door, self._keys, (job.on for job in jobs))
         arguments: list[Argument] = ["1" if is_unique else "0"]
@@ -82,8 +83,9 @@ class RedisQueue:
 
     def reprioritise(self, job_ids: Sequence[JobId], priority: float) -> frozenset[JobId]:
         """See `JobQueue.reprioritise`."""
-        _check_priority(priority)
-        return _ids(self._run_for(job_ids, "change_pending", "priority", repr(round(float(priority), 9))))
+        check_priority(priority)
+        rounded = repr(round(float(priority), PRIORITY_DECIMALS))
+        return _ids(self._run_for(job_ids, "change_pending", "priority", rounded))
 
     def move(self, job_ids: Sequence[JobId], on: Sequence[NodeName] | None) -> frozenset[JobId]:
         """See `JobQueue.move`."""
@@ -328,11 +330,6 @@ def new_job_arguments(job: Job, facts: Mapping[str, object] | None = None) -> li
 def not_known(job_id: JobId) -> NotFoundError:
     """Return the error of a job that the queue does not know (any more)."""
     return NotFoundError(f"the shared queue knows no job {job_id}")
-
-
-def _check_priority(priority: float) -> None:
-    if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
-        raise UsageError(f"a priority of {priority} has no place in the queue: {-MAX_PRIORITY} to {MAX_PRIORITY} has")
 
 
 def _field(project: ProjectName, spider: SpiderName | None) -> str:

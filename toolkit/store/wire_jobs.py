@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from toolkit.model.errors import StoreUnreadableError, UsageError
-from toolkit.model.jobs import Job, JobState
+from toolkit.model.jobs import PRIORITY_DECIMALS, Job, JobState
 from toolkit.model.names import JobId, LineName, NodeName, ProjectName, SpiderName, Token, VersionName
 from toolkit.model.queue import Ending, Progress, Wish, line_name, place_of
 from toolkit.store.envelope import read, write
@@ -38,8 +38,8 @@ def line_of(job: Job) -> LineName:
 
 
 def priority_of(job: Job) -> float:
-    """Return the priority to the nine decimals that survive Redis' JSON (14 digits)."""
-    return round(job.priority or 0, 9)
+    """Return the priority as the queue keeps it."""
+    return round(job.priority or 0, PRIORITY_DECIMALS)
 
 
 def likeness(job: Job) -> str:

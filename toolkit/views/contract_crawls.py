@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from toolkit.cluster.crawls import live_workers, state_of
-from toolkit.model.crawls import Controls, CrawlView, DomainLimit, WorkerView
+from toolkit.cluster.entries import read_entry
+from toolkit.model.crawls import Controls, CrawlView, DomainLimit, EntryView, WorkerView
 from toolkit.model.jobs import Job
 from toolkit.model.names import CrawlId, job_of
 from toolkit.views.contract import time_text
@@ -80,7 +81,13 @@ def worker_row(worker: WorkerView, job: Job | None) -> dict[str, Any]:
         "committed_at": time_text(worker.committed_at),
         "lease_left_s": round(worker.lease_left_s, 1),
         "starting": worker.is_starting,
+        "oldest": None if worker.oldest is None else _oldest(worker.oldest),
     }
+
+
+def _oldest(entry: EntryView) -> dict[str, Any]:
+    url = read_entry(entry).url
+    return {"id": entry.leased.entry.hex(), "url": url, "taken_at": time_text(entry.taken_at)}
 
 
 def controls_object(crawl: CrawlId, controls: Controls) -> dict[str, Any]:
@@ -117,6 +124,7 @@ def entry_row(peeked: Peeked) -> dict[str, Any]:
         "deaths": entry.leased.deaths,
         "came_at": time_text(entry.came_at),
         "worker": entry.worker,
+        "taken_at": time_text(entry.taken_at),
         "why": entry.why or peeked.problem,
     }
 

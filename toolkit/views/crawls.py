@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from toolkit.cluster.crawls import EVERY_DOMAIN, CrawlReport, CrawlState, Obeyed, live_workers, start_hint, state_of
-from toolkit.cluster.entries import Peeked
+from toolkit.cluster.crawls import (
+    EVERY_DOMAIN,
+    HELD_LONG_S,
+    CrawlReport,
+    CrawlState,
+    Obeyed,
+    live_workers,
+    start_hint,
+    state_of,
+)
+from toolkit.cluster.entries import Peeked, read_entry
 from toolkit.model.crawls import Controls, CrawlView, DomainLimit, ItemsKind, SeenKind, Shelf
 from toolkit.model.names import CrawlId, job_of
 from toolkit.views.contract_crawls import (
@@ -147,6 +156,7 @@ def _facts(view: CrawlView) -> list[tuple[str, object]]:
         ("begun", None if view.created_at is None else f"{age_text(view.created_at, now=view.now)} ago"),
         ("pending", _count(view.pending) + (f", the oldest of them for {oldest}" if oldest and view.pending else "")),
         ("in flight", f"{_count(view.in_flight)}, with {len(live_workers(view))} live worker(s)"),
+        ("held", _held(view)),
         ("seeds", f"{_count(view.seeds)} wait in {plan.keys.seeds}" if view.seeds else None),
         ("seen", _seen(view)),
         ("pages", _with_rate(view.pages, view.pages_per_minute)),
@@ -161,6 +171,15 @@ def _facts(view: CrawlView) -> list[tuple[str, object]]:
         ("to start it", start_hint(view)),
     ]
     return [(name, value) for name, value in facts if value is not None]
+
+
+def _held(view: CrawlView) -> Styled | None:
+    entry = view.held_for(HELD_LONG_S)
+    if entry is None or entry.worker is None:
+        return None
+    job, url = job_of(entry.worker), read_entry(entry).url or entry.leased.entry.hex()
+    text = f"{url}, by {job} for {age_text(entry.taken_at, now=view.now)}  → crawlctl logs {job}"
+    return Styled(text, "yellow")
 
 
 def _seen(view: CrawlView) -> str:
@@ -203,14 +222,15 @@ def _workers_table(report: CrawlReport) -> FittedTable:
                 worker.name if job is None else job.id,
                 None if job is None else job.node,
                 worker.in_flight,
+                None if worker.oldest is None else age_text(worker.oldest.taken_at, now=report.view.now),
                 _count(worker.pages),
                 age_text(worker.committed_at, now=report.view.now),
                 Styled(span_text(left_s), "green") if left_s > 0 else Styled("lapsed", "red"),
                 "runs start()" if worker.is_starting else None,
             )
         )
-    columns = ("WORKER", "NODE", "IN FLIGHT", "PAGES", "LAST COMMIT", "LEASE LEFT", "")
-    return plain_table(*columns, rows=rows, right=columns[2:6], optional=("NODE", ""))
+    columns = ("WORKER", "NODE", "IN FLIGHT", "OLDEST", "PAGES", "LAST COMMIT", "LEASE LEFT", "")
+    return plain_table(*columns, rows=rows, right=columns[2:7], optional=("NODE", "OLDEST", ""))
 
 
 def _domains_table(view: CrawlView) -> FittedTable:
@@ -240,14 +260,15 @@ def _entries_table(entries: Sequence[Peeked]) -> FittedTable:
             peeked.entry.leased.deaths or None,
             "seed" if peeked.entry.leased.is_seed else peeked.callback,
             peeked.entry.worker,
+            None if (at := peeked.entry.taken_at) is None else at.strftime("%Y-%m-%d %H:%M:%S"),
             None if not (why := peeked.entry.why or peeked.problem) else Styled(why, "red"),
             peeked.url if peeked.method in {None, "GET"} else f"{peeked.method} {peeked.url}",
         )
         for peeked in entries
     ]
-    columns = ("ENTRY", "CAME (UTC)", "PRIORITY", "DEATHS", "CALLBACK", "WORKER", "WHY", "URL")
+    columns = ("ENTRY", "CAME (UTC)", "PRIORITY", "DEATHS", "CALLBACK", "WORKER", "TAKEN (UTC)", "WHY", "URL")
     spare = ("CAME (UTC)", "CALLBACK", "PRIORITY", "WORKER")
-    optional = ("DEATHS", "CALLBACK", "WORKER", "WHY")
+    optional = ("DEATHS", "CALLBACK", "WORKER", "TAKEN (UTC)", "WHY")
     return plain_table(*columns, rows=rows, right=("PRIORITY", "DEATHS"), spare=spare, optional=optional)
 
 

@@ -60,6 +60,14 @@ class LimitRow(Row):
     concurrency: int | None
 
 
+class HeldEntry(Row):
+    """The entry that a worker has had in hand for longest; `url` is null where its body cannot be read."""
+
+    id: str
+    url: str | None
+    taken_at: str | None
+
+
 class WorkerRow(Row):
     """A worker; `job`, `node` and `state` are null where no job of the queue is behind it."""
 
@@ -72,6 +80,7 @@ class WorkerRow(Row):
     committed_at: str | None
     lease_left_s: float
     starting: bool
+    oldest: HeldEntry | None
 
 
 class Crawl(CrawlRow):

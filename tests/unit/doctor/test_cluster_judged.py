@@ -18,14 +18,16 @@ from toolkit.doctor.eggs import judge_eggs
 from toolkit.doctor.jobs import judge_jobs
 from toolkit.doctor.judged import BringEgg, Judged, RemoveStrays, WithdrawOffer
 from toolkit.doctor.software import Software, ask_software, judge_software
+from toolkit.model.crawls import EntryId, EntryView, Leased, Shelf
 from toolkit.model.errors import NodeAnswerError
 from toolkit.model.jobs import JobState
-from toolkit.model.names import CrawlId, NodeName
+from toolkit.model.names import CrawlId, NodeName, WorkerName
 from toolkit.model.nodes import NodeRecord
 from toolkit.model.releases import RolloutLock
 from toolkit.model.rollouts import GateRules, RolloutState, WaveRollout
 from toolkit.model.snapshot import Attention, NodeState, NodeStatus, Snapshot
 from toolkit.store.interfaces import Shared
+from toolkit.store.wire_requests import write_request
 
 NOW = BEGIN + timedelta(hours=3)
 
@@ -83,6 +85,15 @@ def test_what_concerns_no_single_node_is_told_once() -> None:
     attention = [Attention("waiting", "jobs are pending", command="x"), Attention("jobs_lost", "3 jobs were lost")]
     evidence = evidence_of(attention=[*attention, Attention("lost", "node-9 is silent")], dead={CrawlId("shop"): 2})
     assert checks(judge_cluster(evidence, looked_at=())) == ["jobs-waiting", "jobs-lost", "crawl-dead"]
+
+
+def test_a_page_that_does_not_end_is_told_with_its_job() -> None:
+    request = write_request({"url": "https://example.com/"})
+    entry = EntryView(Leased(EntryId(bytes(8)), request), Shelf.IN_FLIGHT, NOW, worker=WorkerName("job-1~7:node-1:x"))
+    held = {CrawlId("shop"): replace(entry, taken_at=NOW - timedelta(hours=3))}
+    (told,) = judge_cluster(evidence_of(held=held), looked_at=())
+    assert told.finding.check == "crawl-held"
+    assert "job job-1 has had https://example.com/ of crawl shop in hand for 3.0 h" in told.finding.text
 
 
 def test_a_node_that_the_inventory_does_not_list_is_noted() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -12,11 +13,13 @@ from support.hand_machine import HandMachine
 from twisted.internet.defer import Deferred, fail, succeed
 
 from toolkit.model.errors import StoreUnreachableError
-from toolkit.model.queue import BeatAnswer
+from toolkit.model.names import JobId, Token
+from toolkit.model.queue import BeatAnswer, Held
 from toolkit.node.heartbeat import Heartbeat
 
 LEASE_S = 15.0
 ANSWER_TIMEOUT_S = 5.0
+TOKEN = Token("1.1.1.1:node-1:life")
 ANSWER = BeatAnswer(now=datetime.now(UTC), is_draining=False, releases=1, live_nodes=1)
 
 
@@ -29,6 +32,9 @@ class Desk:
 
     def __init__(self, chance: float) -> None:
         self.is_away = False
+        self.answer = ANSWER
+        self.looks_for_eggs = 0
+        self.starts_told_again: list[frozenset[Token]] = []
         self.machine = HandMachine(chance=chance)
         member = SimpleNamespace(
             settings=SimpleNamespace(lease_s=LEASE_S, name="node-1"),
@@ -41,18 +47,40 @@ class Desk:
         )
         delivery = SimpleNamespace(taken=list, held=list, retry=ignore, tell_again=ignore)
         launcher = SimpleNamespace(
-            processes={}, delivery=delivery, touch=ignore, drop=ignore, heed=ignore, tell_starts=ignore
+            processes={0: SimpleNamespace(held=Held(JobId("a"), TOKEN), folder=None)},
+            delivery=delivery,
+            departures=SimpleNamespace(retry=ignore),
+            **dict.fromkeys(("touch", "drop", "heed", "readmit"), ignore),
+            tell_starts=lambda again: self.starts_told_again.append(frozenset(again)),
         )
-        poller = SimpleNamespace(look=ignore, poll=ignore)
-        parts: Any = {"launcher": launcher, "poller": poller, "look_for_eggs": ignore}
+        poller = SimpleNamespace(look=ignore, poll=ignore, doubt=ignore)
+        parts: Any = {"launcher": launcher, "poller": poller, "look_for_eggs": self._look_for_eggs}
         self.heartbeat = Heartbeat(member, **parts)  # type: ignore[arg-type]
 
     def _ask(self, _: Callable[[Any], BeatAnswer]) -> Deferred[BeatAnswer]:
-        return fail(StoreUnreachableError("away")) if self.is_away else succeed(ANSWER)
+        return fail(StoreUnreachableError("away")) if self.is_away else succeed(self.answer)
+
+    def _look_for_eggs(self) -> None:
+        self.looks_for_eggs += 1
 
     def next_in_s(self) -> float:
         (wait_s,) = self.machine.waits()
         return wait_s
+
+
+def test_what_a_redis_that_came_back_may_have_forgotten_is_told_and_asked_for_again() -> None:
+    desk = Desk(0.5)
+    desk.heartbeat.beat()
+    desk.heartbeat.beat()
+    assert (desk.looks_for_eggs, desk.starts_told_again) == (0, [frozenset(), frozenset()])
+
+    # A release of the time that is forgotten and one since may have the same number.
+    desk.answer = replace(ANSWER, returned_ms=1_000)
+    desk.heartbeat.beat()
+    assert (desk.looks_for_eggs, desk.starts_told_again[-1]) == (1, frozenset({TOKEN}))
+
+    desk.heartbeat.beat()
+    assert (desk.looks_for_eggs, desk.starts_told_again[-1]) == (1, frozenset())
 
 
 CHANCES = pytest.mark.parametrize("chance", [0.0, 0.25, 0.5, 1.0])

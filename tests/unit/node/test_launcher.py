@@ -65,6 +65,7 @@ class Desk:
         self._fails = {"settings": settings, "environment": environment}
         self.offers: list[Deferred[Claimed]] = []
         self.outcomes: list[str] = []
+        self.begun: list[int] = []
         self.gone: list[str] = []
         self.launcher = LeasedLauncher(config, self)
         self.launcher.startService()
@@ -100,6 +101,7 @@ class Desk:
     # --- what the queue hears
 
     def started(self, _: JobId, __: Token, *, pid: int, lease_s: float) -> bool:
+        self.begun.append(pid)
         return pid > 0 and lease_s > 0
 
     def finish(self, _: JobId, __: Token, ending: Ending, *, lease_s: float) -> JobState:
@@ -195,6 +197,23 @@ def test_a_spider_is_told_where_the_url_of_redis_is_and_by_no_other_way(
     assert file.read_text() == "redis://nowhere:1/0\n"
     assert file.stat().st_mode & 0o777 == 0o600
     assert not [each for each in (*run.args, *run.env.values()) if "nowhere" in each]
+
+
+def test_a_start_that_redis_has_forgotten_is_told_until_it_is_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spawning, "spawn", lambda run: setattr(run, "pid", 7))
+    desk = Desk(tmp_path, monkeypatch, settings=None, environment=None)
+    desk.offers[0].callback(GIVEN)
+    desk.launcher.tell_starts()
+    assert desk.begun == [7]
+
+    desk.is_away = True
+    desk.launcher.tell_starts(again=[GIVEN.token])
+    desk.is_away = False
+    for _ in range(3):
+        desk.launcher.tell_starts()
+    assert desk.begun == [7, 7]
 
 
 def test_what_a_process_held_of_a_crawl_is_given_back_when_it_is_gone(

@@ -89,6 +89,17 @@ def test_a_crawl_tells_its_workers_by_their_jobs_and_nodes() -> None:
     assert "NODE" not in told
 
 
+def test_an_entry_that_a_worker_has_had_in_hand_for_long_is_told_with_its_job() -> None:
+    entry = EntryView(Leased(EntryId(bytes(8)), b"https://example.com/", is_seed=True), Shelf.IN_FLIGHT, NOW)
+    held = replace(entry, worker=WORKER.name, taken_at=NOW - timedelta(minutes=7))
+    told = drawn(crawl_view(CrawlReport(replace(VIEW, workers=(replace(WORKER, oldest=held),)))))
+    assert "7m00s" in told
+    assert "https://example.com/" not in told
+    long = replace(WORKER, oldest=replace(held, taken_at=NOW - timedelta(hours=3)))
+    told = drawn(crawl_view(CrawlReport(replace(VIEW, workers=(long,)))))
+    assert "https://example.com/, by job-1 for 3h00m" in told
+
+
 def test_each_shelf_with_entries_names_the_command_that_shows_them() -> None:
     told = drawn(crawl_view(CrawlReport(replace(VIEW, dead=3, blocked=2, suspects=1))))
     for shelf in ("dead", "blocked", "suspect"):

@@ -1,7 +1,8 @@
 -- Let a worker go on after Redis came back older, with what it still has in hand.
 -- KEYS: the crawl's
 -- ARGV: worker, token, number, ttl_ms, crawl, plan (JSON), order, seen kind, seeds kind, items kind, fingerprints, max
---       deaths, bloom capacity of a shard, bloom bits, and of each entry: member, score, fingerprint or "", root
+--       deaths, bloom capacity of a shard, bloom bits, run ("" for none), how many budgets, and of each of them: domain,
+--       budget; then of each entry: member, score, fingerprint or "", root
 -- RETURNS: the new token
 -- INCLUDES: crawl_seen
 local worker, number, ttl_ms, crawl = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
@@ -9,6 +10,15 @@ local worker, number, ttl_ms, crawl = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[
 local is_blank = not load_state()
 if is_blank then
   begin(unpack(ARGV, 7, 14))
+end
+st.crawl = crawl
+add_run(ARGV[15])
+local first_entry = 17 + 2 * tonumber(ARGV[16])
+if is_blank and redis.call("EXISTS", limits) == 0 then
+  for at = 17, first_entry - 1, 2 do
+    redis.call("HSET", limits, ARGV[at], ARGV[at + 1])
+    st.limited = 1
+  end
 end
 st.ttl_ms = math.max(st.ttl_ms, ttl_ms)
 heard()
@@ -53,7 +63,7 @@ local function remove_seed(member)
   end
 end
 
-for at = 15, #ARGV, 4 do
+for at = first_entry, #ARGV, 4 do
   local member, score, form, root = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local entry = string.sub(member, 1, 8)
   local is_new_here = form ~= "" and is_new(form, root)
