@@ -99,6 +99,22 @@ MENDS = {
             ("store/lua/requeue_expired.lua", "if now_ms - asked_ms > lease_ms * 0.6 then", "if false then"),
         ),
     ),
+    "arguments": Mend(
+        "A crawl is one spider with one set of arguments",
+        (
+            (
+                "model/names.py",
+                "return crawl_of_digest(spider, digest_of(arguments)) if arguments else CrawlId(spider)",
+                "return CrawlId(spider)",
+            ),
+            (
+                "store/lua/crawl_join.lua",
+                'if is_begun and (other.digest or "") ~= "" and other.digest ~= mine.digest then',
+                "if false then",
+            ),
+        ),
+        is_of_crawls=True,
+    ),
     "start-role": Mend(
         "Only the worker that has the role of running start() may end it",
         (
