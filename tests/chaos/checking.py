@@ -127,7 +127,7 @@ def _check_outcomes(evidence: Evidence, verdict: Verdict) -> None:
             continue
         states[job.state.value] += 1
         first = evidence.seen.finals.get(order.id)
-        if first is not None and first["state"] != job.state.value:
+        if first is not None and first["state"] != job.state.value and not _was_outcome_forgotten(order.id, evidence):
             verdict.broken.append(f"{order.id} was {first['state']} and is {job.state.value} now")
     verdict.outcomes = {state.value: states[state.value] for state in JobState if state.is_final}
 
@@ -220,21 +220,32 @@ def _was_forgotten(order: Order, run: Run, evidence: Evidence) -> bool:
 
     A lease is waited for nodes before a last attempt is begun, and half of one before others are.
     """
-    claimed, seen = run.claimed, evidence.seen
+    claimed = run.claimed
+    if claimed is None:
+        return False
+    waits_s = evidence.lease_s * (1 if claimed.attempt == order.attempts else 0.5)
+    return _was_untold(claimed.node, claimed.at, evidence, waits_s=waits_s)
+
+
+def _was_outcome_forgotten(job_id: JobId, evidence: Evidence) -> bool:
+    """Tell whether Redis came back without a job's outcome, and its node was not there to tell it again in time."""
+    return any(
+        _was_untold(each.node, each.end, evidence, waits_s=evidence.lease_s)
+        for each in evidence.seen.tenures
+        if each.job == job_id and each.after is not None and each.after.is_final
+    )
+
+
+def _was_untold(node: NodeName, at: float, evidence: Evidence, *, waits_s: float) -> bool:
+    """Tell whether Redis forgot what was told at a time, and the node died, or was not heard for so long after that."""
     for hit in evidence.hits:
-        if claimed is None or hit.rolled_back_to is None:
+        since = hit.rolled_back_to
+        if since is None or not since - _CLOCK_SLACK_S <= at <= hit.span.end + _CLOCK_SLACK_S:
             continue
-        if hit.rolled_back_to - _CLOCK_SLACK_S <= claimed.at <= hit.span.end:
-            heard_at = min((each for each in seen.beats[claimed.node] if each >= hit.span.begin), default=float("inf"))
-            waits_s = evidence.lease_s * (1 if claimed.attempt == order.attempts else 0.5)
-            has_died = any(
-                each.kind is FaultKind.MACHINE_DIES
-                and each.target == claimed.node
-                and each.span.overlaps(claimed.at, heard_at)
-                for each in evidence.hits
-            )
-            if has_died or heard_at > hit.span.end + waits_s - _CLOCK_SLACK_S:
-                return True
+        heard_at = min((each for each in evidence.seen.beats[node] if each >= hit.span.begin), default=float("inf"))
+        deaths = [each.span for each in evidence.hits if (each.kind, each.target) == (FaultKind.MACHINE_DIES, node)]
+        if heard_at > hit.span.end + waits_s - _CLOCK_SLACK_S or any(span.overlaps(at, heard_at) for span in deaths):
+            return True
     return False
 
 

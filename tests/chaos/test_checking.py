@@ -204,3 +204,15 @@ def test_the_same_seed_gives_the_same_plan_and_another_seed_another() -> None:
     first, again, other = (list(islice(faults(seed, mean_s=1.5), 60)) for seed in (7, 7, 8))
     assert first == again != other
     assert {fault.kind for fault in first} == set(FaultKind)
+
+
+@pytest.mark.parametrize(("heard_at", "changes"), [(106.0, 1), (108.5, 0)])
+def test_an_outcome_changes_only_when_redis_forgot_it_and_its_node_was_late(heard_at: float, changes: int) -> None:
+    told = Tenure(JOB, FIRST, N1, 100.0, 104.0, JobState.FAILED)
+    seen = Seen(tenures=[told, replace(told, begin=104.7, end=107.6, after=JobState.LOST)], outages=[], looks=[])
+    seen.beats[N1] = [102.0, heard_at]
+    seen.finals[JOB] = {"state": "failed"}
+    rolled_back = Hit(FaultKind.REDIS_PROMOTED, "redis", Span(104.5, 104.6), rolled_back_to=103.0)
+    run = replace(a_run(ended_at=None), failed_by_itself=True)
+    verdict = judge(Evidence(3.0, [ONCE], {JOB: a_job(JobState.LOST)}, (run,), seen, (rolled_back,), {}))
+    assert verdict.broken == changes * ["job-1 was failed and is lost now"]
