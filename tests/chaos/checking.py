@@ -228,9 +228,12 @@ def _was_forgotten(order: Order, run: Run, evidence: Evidence) -> bool:
 
 
 def _was_outcome_forgotten(job_id: JobId, evidence: Evidence) -> bool:
-    """Tell whether Redis came back without a job's outcome, and its node was not there to tell it again in time."""
+    """Tell whether Redis came back without a job's outcome, and its node was not there to tell it again in time.
+
+    That a job is lost is found by others: its node, back meanwhile, may know better.
+    """
     return any(
-        _was_untold(each.node, each.end, evidence, waits_s=evidence.lease_s)
+        _was_untold(each.node, each.end, evidence, waits_s=0 if each.after is JobState.LOST else evidence.lease_s)
         for each in evidence.seen.tenures
         if each.job == job_id and each.after is not None and each.after.is_final
     )

@@ -206,13 +206,22 @@ def test_the_same_seed_gives_the_same_plan_and_another_seed_another() -> None:
     assert {fault.kind for fault in first} == set(FaultKind)
 
 
-@pytest.mark.parametrize(("heard_at", "changes"), [(106.0, 1), (108.5, 0)])
-def test_an_outcome_changes_only_when_redis_forgot_it_and_its_node_was_late(heard_at: float, changes: int) -> None:
-    told = Tenure(JOB, FIRST, N1, 100.0, 104.0, JobState.FAILED)
-    seen = Seen(tenures=[told, replace(told, begin=104.7, end=107.6, after=JobState.LOST)], outages=[], looks=[])
+@pytest.mark.parametrize(
+    ("first", "second", "heard_at", "changes"),
+    [
+        (JobState.FAILED, JobState.LOST, 106.0, 1),
+        (JobState.FAILED, JobState.LOST, 108.5, 0),
+        (JobState.LOST, JobState.FAILED, 106.0, 0),
+    ],
+)
+def test_an_outcome_changes_only_when_redis_forgot_it_and_its_node_was_late(
+    first: JobState, second: JobState, heard_at: float, changes: int
+) -> None:
+    told = Tenure(JOB, FIRST, N1, 100.0, 104.0, first)
+    seen = Seen(tenures=[told, replace(told, begin=104.7, end=107.6, after=second)], outages=[], looks=[])
     seen.beats[N1] = [102.0, heard_at]
-    seen.finals[JOB] = {"state": "failed"}
+    seen.finals[JOB] = {"state": first.value}
     rolled_back = Hit(FaultKind.REDIS_PROMOTED, "redis", Span(104.5, 104.6), rolled_back_to=103.0)
     run = replace(a_run(ended_at=None), failed_by_itself=True)
-    verdict = judge(Evidence(3.0, [ONCE], {JOB: a_job(JobState.LOST)}, (run,), seen, (rolled_back,), {}))
+    verdict = judge(Evidence(3.0, [ONCE], {JOB: a_job(second)}, (run,), seen, (rolled_back,), {}))
     assert verdict.broken == changes * ["job-1 was failed and is lost now"]
