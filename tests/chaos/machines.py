@@ -19,7 +19,7 @@ from support.waiting import wait_until
 
 STOP_WITHIN_S = 15.0
 CONTAINER_STOPS_WITHIN_S = 10.0
-FOLLOWS_WITHIN_S = 30.0
+WRITTEN_WITHIN_S = 30.0
 
 
 class Machine:
@@ -148,16 +148,13 @@ class Machines:
         replica = RedisServer(self._folder / f"redis-{len(self._servers) + 1}")
         self._servers.append(replica)
         replica.start()
-        with redis.Redis.from_url(self.redis.url) as client:
-            client.config_set("repl-diskless-sync-delay", 0)
+        replica.follow(self.redis)
         with redis.Redis.from_url(replica.url) as client:
 
-            def follows() -> bool:
-                is_written = not client.info("persistence")["aof_rewrite_in_progress"]
-                return client.info("replication")["master_link_status"] == "up" and is_written
+            def is_written() -> bool:
+                return not client.info("persistence")["aof_rewrite_in_progress"]
 
-            client.replicaof("127.0.0.1", self.redis.port)
-            wait_until(follows, deadline_s=FOLLOWS_WITHIN_S, what="the replica to follow")
+            wait_until(is_written, deadline_s=WRITTEN_WITHIN_S, what="the replica's file")
             client.replicaof("NO", "ONE")
         return replica
 

@@ -107,6 +107,18 @@ class RedisServer:
         self.stop()
         self.start()
 
+    def follow(self, master: RedisServer) -> None:
+        """Become a replica of a server, and return when it has all that the server held."""
+        with redis.Redis.from_url(master.url) as client:
+            client.config_set("repl-diskless-sync-delay", 0)
+        with redis.Redis.from_url(self.url) as client:
+            client.replicaof("127.0.0.1", master.port)
+            wait_until(
+                lambda: client.info("replication")["master_link_status"] == "up",
+                deadline_s=READY_WITHIN_S,
+                what=f"the server on port {self.port} to follow",
+            )
+
     def flush(self) -> None:
         """Empty every database."""
         with redis.Redis.from_url(self.url) as client:
