@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ from support.waiting import wait_until
 from toolkit.model.jobs import JobState
 from toolkit.model.names import NodeName
 from toolkit.model.nodes import NodeRecord
+from toolkit.node.delivery import REMEMBERED_LEASES
+from toolkit.runs.folder import ENDING
 from toolkit.store.interfaces import Store
 from toolkit.store.keys import Keys
 
@@ -27,11 +30,12 @@ def aftermath(
     machines: Machines, store: Store, watcher: Watcher, journal: Path, *, lease_s: float, say: Callable[[str], None]
 ) -> list[str]:
     """Return each promise that is broken at the end; waits as long as the product may take."""
+    since = time.time()
     broken = _processes_left(machines, within_s=2 * lease_s + KILLED_WITHIN_S)
     say("probing each slot")
     broken += _slots_lost(machines, store, watcher, journal)
     broken += _processes_left(machines, within_s=5.0)
-    broken += _folders_left(machines)
+    broken += _folders_left(machines, since=since, within_s=(REMEMBERED_LEASES + 1) * lease_s)
     broken += _keys_left(machines.redis.url)
     broken += [f"{each.name} still says that it runs {each.report.running} jobs" for each in _busy(store)]
     return broken
@@ -83,11 +87,18 @@ def _slots_lost(machines: Machines, store: Store, watcher: Watcher, journal: Pat
     return broken
 
 
-def _folders_left(machines: Machines) -> list[str]:
-    def left() -> list[str]:
-        return [f"{path} is left" for machine in machines.all for path in machine.scrapyd.runs.glob("*")]
+def _folders_left(machines: Machines, *, since: float, within_s: float) -> list[str]:
+    """Find run folders that were not removed. Those of the probes are kept for a while, with an ending in each."""
 
-    return [] if _within(lambda: not left(), within_s=5.0, what="no folder of a run left") else left()
+    def is_kept(path: Path) -> bool:
+        ending = path / ENDING
+        return ending.exists() and ending.stat().st_mtime > since
+
+    def left() -> list[str]:
+        paths = [path for machine in machines.all for path in machine.scrapyd.runs.glob("*")]
+        return [f"{path} is left" for path in paths if not is_kept(path)]
+
+    return [] if _within(lambda: not left(), within_s=within_s, what="no folder of a run left") else left()
 
 
 def _keys_left(url: str) -> list[str]:

@@ -11,16 +11,32 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from chaos.checking import Hit
+from chaos.checking import REDIS, Hit
 from chaos.journal import read_journal
 from chaos.machines import Machine, Machines
 from chaos.plan import Fault, FaultKind, pick
 from chaos.watching import Span, Watcher
+from support.plugin_node import full
 
 MIN_SOUND = 2
 """So many nodes are always left alone, so that the others' jobs have somewhere to go."""
 
-REDIS = "redis"
+MAX_ROLLBACK_S = 2.0
+"""Redis comes back at most so much older."""
+_LENGTHS = {
+    FaultKind.MACHINE_DIES: (0.3, 2.5),
+    FaultKind.MACHINE_FREEZES: (0.3, 2.0),
+    FaultKind.SHORT_CUT: (0.1, 0.5),
+    FaultKind.NEAR_CUT: (0.7, 1.3),
+    FaultKind.LONG_CUT: (1.3, 2.5),
+    FaultKind.NODE_CLOSES: (0.0, 2.0),
+    FaultKind.REDIS_FULL: (0.3, 1.5),
+    FaultKind.REDIS_AWAY_OLDER: (1.1, 1.8),
+}
+"""How long they last, in leases."""
+_ON_REDIS = frozenset(kind for kind in FaultKind if kind.name.startswith("REDIS_"))
+_IS_NOT_FOR = {FaultKind.SCRAPYD_RESTARTS: True, FaultKind.NODE_CLOSES: False}
+"""Whether it cannot be done to a container, or only to one."""
 Say = Callable[[str], None]
 
 
@@ -41,6 +57,8 @@ class Injector(threading.Thread):
         super().__init__(name="injector", daemon=True)
         self.hits: list[Hit] = []
         self.broken: list[str] = []
+        self.forgetting = threading.Lock()
+        """Held while Redis will forget what is written."""
         self._machines = machines
         self._watcher = watcher
         self._plan = plan
@@ -74,9 +92,10 @@ class Injector(threading.Thread):
                 self._kill_spider(fault)
             case FaultKind.NODE_ADDED:
                 self._submit(self._add_node)
-            case FaultKind.REDIS_DIES | FaultKind.REDIS_STOPS if self._is_redis_sound:
-                self._is_redis_sound = False
-                self._submit(lambda: self._take_redis(fault))
+            case kind if kind in _ON_REDIS:
+                if self._is_redis_sound:
+                    self._is_redis_sound = False
+                    self._submit(lambda: self._take_redis(fault))
             case _:
                 self._hit_node(fault)
 
@@ -87,11 +106,14 @@ class Injector(threading.Thread):
             FaultKind.SCRAPYD_RESTARTS: self._restart_scrapyd,
             FaultKind.MACHINE_FREEZES: self._freeze_machine,
             FaultKind.SHORT_CUT: self._cut_link,
+            FaultKind.NEAR_CUT: self._cut_link,
             FaultKind.LONG_CUT: self._cut_link,
+            FaultKind.NODE_CLOSES: self._close_node,
         }
         sound = {machine.name: machine for machine in self._machines.all if machine.is_sound}
-        name = pick(fault, sorted(sound)) if len(sound) > MIN_SOUND else None
-        if name is None or fault.kind not in acts:
+        fit = [name for name, machine in sound.items() if machine.is_container is not _IS_NOT_FOR.get(fault.kind)]
+        name = pick(fault, sorted(fit)) if len(sound) > MIN_SOUND else None
+        if name is None:
             self._say(f"{fault.kind}: left out, too much is broken already")
             return
         machine, act = sound[name], acts[fault.kind]
@@ -103,7 +125,7 @@ class Injector(threading.Thread):
         machine.is_sound = True
 
     def _kill_machine(self, machine: Machine, fault: Fault) -> None:
-        away_s = (0.3 + 2.2 * fault.length) * self._terms.lease_s
+        away_s = self._length_s(fault)
         held = tuple(each for each in self._watcher.tenures_now() if each.node == machine.name)
         begin = time.time()
         machine.die()
@@ -131,7 +153,7 @@ class Injector(threading.Thread):
         self.hits.append(Hit(fault.kind, machine.name, Span(begin, time.time())))
 
     def _freeze_machine(self, machine: Machine, fault: Fault) -> None:
-        away_s = (0.3 + 1.7 * fault.length) * self._terms.lease_s
+        away_s = self._length_s(fault)
         begin = time.time()
         machine.freeze()
         self._say(f"{fault.kind}: {machine.name}, for {away_s:.1f} s")
@@ -140,8 +162,7 @@ class Injector(threading.Thread):
         self.hits.append(Hit(fault.kind, machine.name, Span(begin, time.time())))
 
     def _cut_link(self, machine: Machine, fault: Fault) -> None:
-        shares = (0.1, 0.5) if fault.kind is FaultKind.SHORT_CUT else (1.3, 2.5)
-        away_s = (shares[0] + (shares[1] - shares[0]) * fault.length) * self._terms.lease_s
+        away_s = self._length_s(fault)
         begin = time.time()
         self._machines.cut(machine, is_silent=fault.is_silent)
         how = "silent" if fault.is_silent else "refused"
@@ -163,15 +184,73 @@ class Injector(threading.Thread):
         self._say(f"{fault.kind}: {runs[pid].job}, process {pid}")
         self.hits.append(Hit(fault.kind, runs[pid].job, Span(begin, begin), pids=(int(pid),)))
 
-    def _take_redis(self, fault: Fault) -> None:
-        away_s = self._terms.redis_away_s if fault.kind is FaultKind.REDIS_STOPS else 0.0
+    def _close_node(self, machine: Machine, fault: Fault) -> None:
+        away_s = self._length_s(fault)
         begin = time.time()
-        self._machines.redis.kill()
-        self._say(f"{fault.kind}: for {away_s:.1f} s")
+        if not machine.stop_scrapyd():
+            machine.die()
+        left = len(machine.processes())
+        if left:
+            self.broken.append(f"{left} processes outlived Scrapyd on {machine.name}, which was to close them")
+            machine.die()
+        self._say(f"{fault.kind}: {machine.name}, for {away_s:.1f} s")
         self._done.wait(away_s)
-        self._start_again("Redis", self._machines.redis.start)
+        self._start_again(machine.name, machine.start)
+        self.hits.append(Hit(fault.kind, machine.name, Span(begin, time.time())))
+
+    def _take_redis(self, fault: Fault) -> None:
+        match fault.kind:
+            case FaultKind.REDIS_FULL:
+                self._fill_redis(fault)
+            case FaultKind.REDIS_PROMOTED:
+                with self.forgetting:
+                    self._promote_replica(fault)
+            case FaultKind.REDIS_OLDER | FaultKind.REDIS_AWAY_OLDER:
+                with self.forgetting:
+                    self._restart_redis(fault, since=self._begin_to_forget(fault))
+            case _:
+                self._restart_redis(fault)
         self._is_redis_sound = True
+
+    def _begin_to_forget(self, fault: Fault) -> float:
+        since = time.time()
+        self._machines.redis.keep()
+        self._done.wait(self._forgets_s(fault))
+        return since
+
+    def _restart_redis(self, fault: Fault, *, since: float | None = None) -> None:
+        redis = self._machines.redis
+        away_s = self._terms.redis_away_s if fault.kind is FaultKind.REDIS_STOPS else self._length_s(fault)
+        begin = time.time()
+        redis.kill()
+        self._say(f"{fault.kind}: for {away_s:.1f} s" + (f", forgets {begin - since:.1f} s" if since else ""))
+        self._done.wait(away_s)
+        self._start_again("Redis", redis.start_older if since else redis.start)
+        self.hits.append(Hit(fault.kind, REDIS, Span(begin, time.time()), rolled_back_to=since))
+
+    def _promote_replica(self, fault: Fault) -> None:
+        """Let the former server go on for a while: what it takes then is lost, as in a planned failover."""
+        promoted = self._machines.promoted()
+        since = time.time()
+        self._done.wait(self._forgets_s(fault))
+        begin = time.time()
+        self._machines.hand_over(promoted)
+        self._say(f"{fault.kind}: without the last {begin - since:.1f} s")
+        self.hits.append(Hit(fault.kind, REDIS, Span(begin, time.time()), rolled_back_to=since))
+
+    def _fill_redis(self, fault: Fault) -> None:
+        begin = time.time()
+        self._say(f"{fault.kind}: for {self._length_s(fault):.1f} s")
+        with full(self._machines.redis):
+            self._done.wait(self._length_s(fault))
         self.hits.append(Hit(fault.kind, REDIS, Span(begin, time.time())))
+
+    def _length_s(self, fault: Fault) -> float:
+        low, high = _LENGTHS.get(fault.kind, (0.0, 0.0))
+        return (low + (high - low) * fault.length) * self._terms.lease_s
+
+    def _forgets_s(self, fault: Fault) -> float:
+        return MAX_ROLLBACK_S * (0.1 + 0.9 * fault.which)
 
     def _add_node(self) -> None:
         begin = time.time()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,10 +12,22 @@ from typing import Any
 
 import psutil
 
-from toolkit.model.names import JobId, Token
+from toolkit.model.names import JobId, NodeName, Token
 
 BEGIN, CHILD, END, FAILS = "begin", "child", "end", "fails"
 _CLOCK_SLACK_S = 0.5
+
+
+_TOKEN = re.compile(r"\d+\.(\d+)\.\d+\.(\d+):(.+):[^:]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What a token tells of its claim. `at` is by Redis' clock, which is this machine's."""
+
+    at: float
+    attempt: int
+    node: NodeName
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,17 @@ class Run:
     ended_at: float | None = None
     failed_by_itself: bool = False
     children: tuple[Witnessed, ...] = ()
+
+    @property
+    def claimed(self) -> Claimed | None:
+        """Its claim, where it could be seen."""
+        found = _TOKEN.match(self.token) if self.token else None
+        return Claimed(int(found[1]) / 1000, int(found[2]), NodeName(found[3])) if found else None
+
+    @property
+    def claimed_at(self) -> float:
+        """When it was claimed. A process that stood still begins later than the one that took its job over."""
+        return self.claimed.at if self.claimed else self.began_at
 
     @property
     def is_whole(self) -> bool:

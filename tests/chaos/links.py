@@ -43,6 +43,12 @@ class Link:
             for writer in self._writers:
                 writer.transport.abort()
 
+    def lead_to(self, target_port: int) -> None:
+        """Lead to another port from now on; connections break."""
+        self._target_port = target_port
+        for writer in self._writers:
+            writer.transport.abort()
+
     def lose_answers(self, *, to: tuple[bytes, ...]) -> None:
         """Let everything through but the answers to commands with one of these words: they break the connection."""
         self._loses_answers_to = to
@@ -123,6 +129,10 @@ class Links:
     def heal(self, link: Link) -> None:
         """Heal a link of this thread."""
         self._loop.call_soon_threadsafe(link.heal)
+
+    def lead_to(self, link: Link, target_port: int) -> None:
+        """Lead a link of this thread to another port."""
+        self._loop.call_soon_threadsafe(lambda: link.lead_to(target_port))
 
     def lose_answers(self, link: Link, *, to: tuple[bytes, ...]) -> None:
         """Lose answers on a link of this thread."""

@@ -55,10 +55,20 @@ def wait_until_held(store: Store, names: Collection[str], *, deadline_s: float) 
 
 
 class Operator(threading.Thread):
-    """Does all that the orders say, and goes on through every outage. `is_done` when all accepted jobs are final."""
+    """Does all that the orders say, and goes on through every outage. `is_done` when all accepted jobs are final.
+
+    While `forgetting` is held, it writes nothing: Redis would not remember it.
+    """
 
     def __init__(
-        self, store: Store, orders: Sequence[Order], journal: Path, *, slots: int, say: Callable[[str], None]
+        self,
+        store: Store,
+        orders: Sequence[Order],
+        journal: Path,
+        *,
+        slots: int,
+        forgetting: threading.Lock,
+        say: Callable[[str], None],
     ) -> None:
         super().__init__(name="operator", daemon=True)
         self.accepted: list[Order] = []
@@ -70,6 +80,7 @@ class Operator(threading.Thread):
         self._orders = orders
         self._journal = str(journal)
         self._slots = slots
+        self._forgetting = forgetting
         self._say = say
         self._begun: dict[JobId, float] = {}
         self._paused: dict[JobId, float] = {}
@@ -79,7 +90,7 @@ class Operator(threading.Thread):
         """Work until all is final, or until told to stop."""
         batches = iter(range(BATCHES))
         while not self.stopping.wait(LOOK_EVERY_S):
-            with contextlib.suppress(StoreUnreachableError):
+            with self._forgetting, contextlib.suppress(StoreUnreachableError):
                 counts = rooms(self._store).queue.counts()
                 if counts["pending"] + counts["active"] <= self._slots // 2:
                     batch = next(batches, None)

@@ -13,7 +13,7 @@ from enum import StrEnum
 from chaos.spiders import DYING, FAILING, PARENT, PLAIN, PROJECT, STUBBORN, VERSION
 
 from toolkit.model.jobs import Job, JobState
-from toolkit.model.names import JobId, SpiderName
+from toolkit.model.names import JobId, NodeName, SpiderName
 
 MIN_RUN_S, MAX_RUN_S = 0.5, 5.0
 BATCHES = 5
@@ -29,9 +29,15 @@ class FaultKind(StrEnum):
     MACHINE_FREEZES = "machine freezes"
     SPIDER_DIES = "spider dies"
     SHORT_CUT = "short cut"
+    NEAR_CUT = "cut of about a lease"
     LONG_CUT = "long cut"
+    NODE_CLOSES = "node stopped as a container"
     REDIS_DIES = "Redis dies"
     REDIS_STOPS = "Redis stops"
+    REDIS_FULL = "Redis full"
+    REDIS_OLDER = "Redis comes back older"
+    REDIS_AWAY_OLDER = "Redis away and older"
+    REDIS_PROMOTED = "replica promoted"
     NODE_ADDED = "node added"
 
 
@@ -42,9 +48,15 @@ WEIGHTS: Mapping[FaultKind, int] = {
     FaultKind.MACHINE_FREEZES: 2,
     FaultKind.SPIDER_DIES: 3,
     FaultKind.SHORT_CUT: 2,
+    FaultKind.NEAR_CUT: 2,
     FaultKind.LONG_CUT: 2,
+    FaultKind.NODE_CLOSES: 2,
     FaultKind.REDIS_DIES: 1,
     FaultKind.REDIS_STOPS: 1,
+    FaultKind.REDIS_FULL: 1,
+    FaultKind.REDIS_OLDER: 1,
+    FaultKind.REDIS_AWAY_OLDER: 1,
+    FaultKind.REDIS_PROMOTED: 1,
 }
 """How often each kind comes until all have come that often; a node is added once."""
 
@@ -71,6 +83,7 @@ class Order:
     retries_failed: bool = False
     interference: Interference = Interference.NONE
     after_s: float = 0.0
+    on: NodeName | None = None
 
     def job(self, journal: str) -> Job:
         """Return it as the queue takes it."""
@@ -86,6 +99,7 @@ class Order:
             attempts=self.attempts,
             retries_failed=self.retries_failed,
             scheduled_by="chaos",
+            on=(self.on,) if self.on else None,
         )
 
 
@@ -100,10 +114,13 @@ class Fault:
     is_silent: bool
 
 
-def orders(seed: int, count: int) -> list[Order]:
-    """Return the run's jobs; the same seed and count give the same."""
+def orders(seed: int, count: int, *, nodes: int) -> list[Order]:
+    """Return the run's jobs, some of them for one of the first `nodes` nodes; the same arguments give the same."""
     chance = random.Random(f"orders {seed}")  # noqa: S311 - must be the same again, protects nothing
-    return [_order(chance, JobId(f"chaos-{seed}-{number:04}"), number * BATCHES // count) for number in range(count)]
+    names = [NodeName(f"node-{number}") for number in range(1, nodes + 1)]
+    return [
+        _order(chance, JobId(f"chaos-{seed}-{number:04}"), number * BATCHES // count, names) for number in range(count)
+    ]
 
 
 def faults(seed: int, *, mean_s: float) -> Iterator[Fault]:
@@ -126,17 +143,18 @@ def pick(fault: Fault, among: Sequence[str]) -> str | None:
     return among[min(int(fault.which * len(among)), len(among) - 1)] if among else None
 
 
-def _order(chance: random.Random, job_id: JobId, batch: int) -> Order:
+def _order(chance: random.Random, job_id: JobId, batch: int, names: Sequence[NodeName]) -> Order:
     spider = chance.choices((PLAIN, PARENT, STUBBORN, FAILING, DYING), weights=(11, 4, 3, 1, 1))[0]
     interference = chance.choices(tuple(Interference), weights=(82, 4, 8, 6))[0]
     return Order(
         id=job_id,
         spider=spider,
         run_s=chance.uniform(MIN_RUN_S, MAX_RUN_S),
-        attempts=chance.choices((1, 2, 3), weights=(3, 14, 3))[0],
+        attempts=chance.choices((1, 2, 3), weights=(6, 11, 3))[0],
         batch=batch,
         is_unique=chance.random() < 0.1,
         retries_failed=chance.random() < 0.1,
         interference=interference,
         after_s=chance.uniform(0.0, 2.0),
+        on=chance.choice(names) if chance.random() < 0.15 else None,
     )

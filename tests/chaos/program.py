@@ -7,6 +7,7 @@ import json
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -19,7 +20,7 @@ from chaos.injection import Injector, Terms
 from chaos.journal import read_journal
 from chaos.machines import Machines
 from chaos.operating import Operator, deploy, wait_until_held
-from chaos.plan import faults, orders
+from chaos.plan import FaultKind, faults, orders
 from chaos.watching import Watcher
 
 from toolkit.model.hosts import Secret
@@ -61,26 +62,31 @@ class Run:
         sys.stderr.write(f"{time.monotonic() - self._since:7.1f} s  {text}\n")
         sys.stderr.flush()
 
-    def perform(self) -> tuple[Verdict, int]:
-        """Do it; return the verdict and how many faults there were."""
+    def perform(self) -> tuple[Verdict, list[FaultKind]]:
+        """Do it; return the verdict and the faults that there were."""
         sizes = self._sizes
         with ExitStack() as closing:
             machines = closing.enter_context(Machines(self._folder, lease_s=sizes.lease_s, slots=sizes.slots))
-            store = open_store(Secret(machines.redis.url), self._folder)
+            store = open_store(Secret(machines.url), self._folder)
             closing.callback(store.close)
             deploy(store)
             with ThreadPoolExecutor(sizes.nodes) as pool:
                 list(pool.map(lambda _: machines.add(), range(sizes.nodes)))
             wait_until_held(store, [machine.name for machine in machines.all], deadline_s=HELD_WITHIN_S)
             self.say(f"{sizes.nodes} nodes of {sizes.slots} slots are up, lease {sizes.lease_s:g} s")
-            watcher = Watcher(machines.redis.url, self._journal, lease_s=sizes.lease_s)
+            watcher = Watcher(machines.url, self._journal, lease_s=sizes.lease_s)
             watcher.start()
-            operator = Operator(
-                store, orders(sizes.seed, sizes.jobs), self._journal, slots=sizes.slots * sizes.nodes, say=self.say
-            )
             plan = faults(sizes.seed, mean_s=sizes.mean_fault_s)
             terms = Terms(sizes.lease_s, sizes.redis_away_s)
             injector = Injector(machines, watcher, plan, terms=terms, journal=self._journal, say=self.say)
+            operator = Operator(
+                store,
+                orders(sizes.seed, sizes.jobs, nodes=sizes.nodes),
+                self._journal,
+                slots=sizes.slots * sizes.nodes,
+                forgetting=injector.forgetting,
+                say=self.say,
+            )
             operator.start()
             injector.start()
             operator.is_done.wait(sizes.limit_s)
@@ -105,7 +111,7 @@ class Run:
                 )
             )
             verdict.broken += broken
-            return verdict, len(injector.hits)
+            return verdict, [hit.kind for hit in injector.hits]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -132,14 +138,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if verdict.broken else 0
 
 
-def last_line(verdict: Verdict, *, sizes: Sizes, hits: int) -> str:
+def last_line(verdict: Verdict, *, sizes: Sizes, hits: Sequence[FaultKind]) -> str:
     """Return the one JSON object."""
     requeues = verdict.requeues
     return json.dumps(
         {
             "seed": sizes.seed,
             "jobs": sizes.jobs,
-            "faults": hits,
+            "faults": len(hits),
             "outcomes": verdict.outcomes,
             "without_outcome": verdict.without_outcome,
             "ran_twice_wrongly": verdict.ran_twice_wrongly,
@@ -148,7 +154,9 @@ def last_line(verdict: Verdict, *, sizes: Sizes, hits: int) -> str:
             "ran_twice": verdict.ran_twice,
             "interrupted_wrongly": verdict.interrupted_wrongly,
             "lost_without_fault": verdict.lost_without_fault,
+            "begun_too_often": verdict.begun_too_often,
             "lease_s": sizes.lease_s,
+            "kinds": dict(Counter(kind.value for kind in hits)),
             "broken": verdict.broken,
         }
     )

@@ -14,7 +14,7 @@ from support.require import require
 
 PROGRAM = Path(__file__).with_name("chaos_jobs.py")
 DEADLINE_S = 400
-JOBS = 24
+JOBS = 12
 PROMISED = {"seed", "jobs", "faults", "outcomes", "without_outcome", "ran_twice_wrongly", "requeue_s_max"}
 
 

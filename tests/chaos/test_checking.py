@@ -16,7 +16,7 @@ from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, NodeName, Token
 
 JOB, N1, N2 = JobId("job-1"), NodeName("node-1"), NodeName("node-2")
-FIRST, SECOND = Token("1:node-1:a"), Token("2:node-2:b")
+FIRST, SECOND = Token("1.100000.1.1:node-1:a"), Token("2.108000.2.2:node-2:b")
 ORDER = Order(JOB, PLAIN, run_s=1.0, attempts=2, batch=0)
 
 
@@ -34,13 +34,14 @@ def verdict_on(
     tenures: tuple[Tenure, ...] = (Tenure(JOB, FIRST, N1, 100.0, 104.0, JobState.FINISHED),),
     hits: tuple[Hit, ...] = (),
     cancels: dict[JobId, JobState] | None = None,
+    order: Order = ORDER,
     beats: dict[NodeName, list[float]] | None = None,
     outages: tuple[Span, ...] = (),
     looks: tuple[Look, ...] = (),
 ) -> Verdict:
     seen = Seen(tenures=list(tenures), outages=list(outages), looks=list(looks))
     seen.beats.update(beats or {})
-    return judge(Evidence(3.0, [ORDER], {JOB: job} if job else {}, runs, seen, hits, cancels or {}))
+    return judge(Evidence(3.0, [order], {JOB: job} if job else {}, runs, seen, hits, cancels or {}))
 
 
 def test_a_job_that_ran_once_to_its_end_and_finished_breaks_nothing() -> None:
@@ -127,6 +128,52 @@ def test_a_run_that_was_broken_off_for_nothing_is_seen() -> None:
     assert verdict_on(a_job(token=SECOND), *runs, tenures=TWICE).interrupted_wrongly == 1
 
 
+ONCE = replace(ORDER, attempts=1)
+
+
+def begun_too_often(
+    *hits: Hit, heard_at: float = 107.0, order: Order = ONCE, tokens: tuple[Token, Token] = (FIRST, SECOND)
+) -> int:
+    runs = (a_run(tokens[0], ended_at=None), a_run(tokens[1], 109.0, 111.0, 22))
+    beats: dict[NodeName, list[float]] = {N1: [100.0, 102.0, heard_at]}
+    return verdict_on(a_job(token=SECOND), *runs, tenures=TWICE, hits=hits, beats=beats, order=order).begun_too_often
+
+
+def test_a_job_of_one_attempt_may_be_begun_again_only_when_its_node_closed_it() -> None:
+    assert begun_too_often() == 1
+    assert begun_too_often(Hit(FaultKind.MACHINE_DIES, N1, Span(103.5, 106.0))) == 1
+    assert begun_too_often(Hit(FaultKind.NODE_CLOSES, N2, Span(103.5, 106.0))) == 1
+    assert begun_too_often(Hit(FaultKind.NODE_CLOSES, N1, Span(103.5, 106.0))) == 0
+    assert begun_too_often(order=ORDER) == 0
+
+
+@pytest.mark.parametrize(
+    ("heard_at", "attempts", "wrongly"), [(108.2, 1, 1), (109.0, 1, 0), (106.2, 2, 1), (107.1, 2, 0)]
+)
+def test_a_claim_that_redis_forgot_excuses_another_begin_only_when_its_node_was_late(
+    heard_at: float, attempts: int, wrongly: int
+) -> None:
+    away = Span(102.5, 105.5)
+    rolled_back = Hit(FaultKind.REDIS_AWAY_OLDER, "redis", away, rolled_back_to=99.9)
+    order = replace(ORDER, attempts=attempts)
+    runs = (a_run(ended_at=None), a_run(SECOND, 109.0, 111.0, 22))
+    verdict = verdict_on(
+        a_job(token=SECOND),
+        *runs,
+        tenures=TWICE,
+        hits=(rolled_back,),
+        beats={N1: [102.0, heard_at]},
+        outages=(away,),
+        order=order,
+    )
+    assert verdict.interrupted_wrongly == wrongly
+    assert verdict.begun_too_often == (wrongly if attempts == 1 else 0)
+
+
+def test_a_claim_is_begun_once() -> None:
+    assert any("under" in each for each in verdict_on(a_job(), a_run(), a_run(pid=22)).broken)
+
+
 @pytest.mark.parametrize(
     ("claimed_at", "free", "seconds"),
     [
@@ -153,7 +200,28 @@ def test_the_jobs_of_a_dead_machine_are_taken_in_time_where_there_is_a_slot(
 
 
 def test_the_same_seed_gives_the_same_plan_and_another_seed_another() -> None:
-    assert orders(7, 200) == orders(7, 200) != orders(8, 200)
+    assert orders(7, 200, nodes=4) == orders(7, 200, nodes=4) != orders(8, 200, nodes=4)
     first, again, other = (list(islice(faults(seed, mean_s=1.5), 60)) for seed in (7, 7, 8))
     assert first == again != other
     assert {fault.kind for fault in first} == set(FaultKind)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "heard_at", "changes"),
+    [
+        (JobState.FAILED, JobState.LOST, 106.0, 1),
+        (JobState.FAILED, JobState.LOST, 108.5, 0),
+        (JobState.LOST, JobState.FAILED, 106.0, 0),
+    ],
+)
+def test_an_outcome_changes_only_when_redis_forgot_it_and_its_node_was_late(
+    first: JobState, second: JobState, heard_at: float, changes: int
+) -> None:
+    told = Tenure(JOB, FIRST, N1, 100.0, 104.0, first)
+    seen = Seen(tenures=[told, replace(told, begin=104.7, end=107.6, after=second)], outages=[], looks=[])
+    seen.beats[N1] = [102.0, heard_at]
+    seen.finals[JOB] = {"state": first.value}
+    rolled_back = Hit(FaultKind.REDIS_PROMOTED, "redis", Span(104.5, 104.6), rolled_back_to=103.0)
+    run = replace(a_run(ended_at=None), failed_by_itself=True)
+    verdict = judge(Evidence(3.0, [ONCE], {JOB: a_job(second)}, (run,), seen, (rolled_back,), {}))
+    assert verdict.broken == changes * ["job-1 was failed and is lost now"]

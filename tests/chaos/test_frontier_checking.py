@@ -9,7 +9,7 @@ import pytest
 from chaos.frontier.checking import Evidence, Hit, Item, Leftovers, Life, Verdict, judge
 from chaos.frontier.graph import Graph, Shape, page_of
 from chaos.frontier.journal import Ending
-from chaos.frontier.plan import FaultKind, faults, kind_of
+from chaos.frontier.plan import ROLLBACKS, FaultKind, faults, kind_of
 from chaos.frontier.site import Fetch
 
 GRAPH = Graph(pages=3)
@@ -133,6 +133,7 @@ def test_only_a_seed_may_be_there_twice_where_redis_forgot_that_it_was_taken() -
     verdict = judge(twice)
     assert (verdict.broken, verdict.items_twice, verdict.seeds_twice) == ([], 0, 1)
     assert judge(replace(twice, graph=GRAPH)).items_twice == 1
+    assert judge(replace(twice, graph=Graph(pages=3, roots=1, starts=1))).items_twice == 1
     assert judge(replace(twice, hits=())).items_twice == 1
 
 
@@ -202,10 +203,11 @@ def test_nothing_links_to_a_seed() -> None:
 def test_the_same_seed_gives_the_same_plan_and_twenty_seeds_all_kinds() -> None:
     first, again, other = (list(islice(faults(seed, mean_s=1.5), 60)) for seed in (7, 7, 8))
     assert first == again != other
-    assert {fault.kind for fault in first} == set(FaultKind) - {FaultKind.REDIS_OLDER}
-    assert FaultKind.REDIS_OLDER in {fault.kind for fault in islice(faults(7, mean_s=1.5, with_rollback=True), 60)}
+    assert {fault.kind for fault in first} == set(FaultKind) - set(ROLLBACKS)
+    assert set(ROLLBACKS) < {fault.kind for fault in islice(faults(7, mean_s=1.5, with_rollback=True), 60)}
     kinds = [kind_of(seed) for seed in range(1, 21)]
     assert len({(kind.order, kind.seen) for kind in kinds}) == 9
     assert len({(kind.order, kind.shape) for kind in kinds}) == 6
     assert len({(kind.seen, kind.shape) for kind in kinds}) == 6
-    assert len({kind.is_seeded for kind in kinds}) == 2
+    assert len({(kind.begin, kind.shape) for kind in kinds}) == 8
+    assert len({(kind.begin, kind.order) for kind in kinds}) == 12

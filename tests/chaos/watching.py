@@ -134,7 +134,8 @@ class Watcher(threading.Thread):
     def _note_beats(self, beats: list[tuple[str, float]]) -> None:
         for name, at_ms in beats:
             known = self.seen.beats[NodeName(name)]
-            if not known or known[-1] != at_ms / 1000:
+            # A Redis that came back older tells of older ones.
+            if not known or known[-1] < at_ms / 1000:
                 known.append(at_ms / 1000)
 
     def _nodes_of(self, jobs: list[str]) -> dict[str, NodeName]:

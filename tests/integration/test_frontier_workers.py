@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import time
 from collections import Counter
@@ -217,9 +216,7 @@ def test_redis_may_be_away_for_a_while(make: Maker, client: Any, redis_server: R
     assert item_paths(client) == dict.fromkeys(site.all_pages, 1)
 
 
-def test_redis_may_come_back_as_it_was_some_seconds_ago(
-    make: Maker, client: Any, redis_server: RedisServer, tmp_path: Path
-) -> None:
+def test_redis_may_come_back_as_it_was_some_seconds_ago(make: Maker, client: Any, redis_server: RedisServer) -> None:
     with LinkedSite(200, page_s=0.1) as site:
         project = make(site, FRONTIER_JOURNAL_S=60, FRONTIER_LEASE_S=60)
         site.hold()
@@ -228,13 +225,11 @@ def test_redis_may_come_back_as_it_was_some_seconds_ago(
             site.hold(after=60)
             wait_for(site, 20)
             client.config_set("appendfsync", "always")
-            shutil.copytree(redis_server.folder / "appendonlydir", tmp_path / "before")
+            redis_server.keep()
             wait_for(site, len(site.fetched()) + 40)
             redis_server.kill()
             site.release()
-            shutil.rmtree(redis_server.folder / "appendonlydir")
-            shutil.copytree(tmp_path / "before", redis_server.folder / "appendonlydir")
-            redis_server.start()
+            redis_server.start_older()
             assert [one.finished(ENDS_WITHIN_S), other.finished(ENDS_WITHIN_S)] == ["finished"] * 2
             assert one.stat("frontier/rolled_back") + other.stat("frontier/rolled_back") > 0, one.log
             assert set(site.fetched()) == site.all_pages

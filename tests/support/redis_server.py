@@ -18,6 +18,7 @@ from support.processes import end, quiet_environment, start
 from support.waiting import wait_until
 
 READY_WITHIN_S = 60.0
+_FILES, _KEPT = "appendonlydir", "kept"
 
 
 def server_path() -> str | None:
@@ -92,6 +93,15 @@ class RedisServer:
         assert self._process is not None, "it was never started"
         self._process.send_signal(number)
 
+    def keep(self) -> None:
+        """Keep a copy of the present state, for `start_older`."""
+        _copy(self.folder / _FILES, self.folder / _KEPT)
+
+    def start_older(self) -> None:
+        """Start the server with the state that was kept: it has forgotten what came after."""
+        _copy(self.folder / _KEPT, self.folder / _FILES)
+        self.start()
+
     def restart(self) -> None:
         """Stop the server and start it again on the same port with the same file."""
         self.stop()
@@ -138,6 +148,11 @@ class RedisServer:
         with contextlib.suppress(redis.exceptions.RedisError), redis.Redis.from_url(self.url) as client:
             return bool(client.ping())
         return False
+
+
+def _copy(source: Path, target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target)
 
 
 class Sentinel(RedisServer):

@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,7 +66,7 @@ class Injector:
         self._redis, self._nodes, self._contenders = redis, nodes, contenders
         self._chance = random.Random(seed)  # noqa: S311 - a plan, no secret
         self._say = say
-        self.count = 0
+        self.kinds: Counter[str] = Counter()
         self.disturbed: list[tuple[int, int]] = []
 
     def next(self) -> None:
@@ -77,9 +78,9 @@ class Injector:
         faults = [self._kill_redis, self._kill_redis, self._kill_contender, self._freeze_contender]
         fault = self._chance.choice([*faults, self._kill_node] if self._nodes else faults)
         fault()
-        self.count += 1
 
     def _kill_redis(self) -> None:
+        self.kinds["Redis dies"] += 1
         away_s, begin_ms = self._chance.uniform(0.1, LONGEST_AWAY_S), _now_ms()
         self._say(f"Redis is killed for {away_s:.1f} s")
         self._redis.kill()
@@ -89,12 +90,14 @@ class Injector:
 
     def _kill_contender(self) -> None:
         process = self._chance.choice(self._contenders.processes)
+        self.kinds["contender dies"] += 1
         self._say(f"contender {process.pid} is killed")
         process.kill()
         process.wait()
 
     def _freeze_contender(self) -> None:
         process = self._chance.choice(self._contenders.processes)
+        self.kinds["contender freezes"] += 1
         self._say(f"contender {process.pid} is frozen for {FROZEN_S:g} s")
         os.kill(process.pid, signal.SIGSTOP)
         time.sleep(FROZEN_S)
@@ -102,6 +105,7 @@ class Injector:
 
     def _kill_node(self) -> None:
         node = self._chance.choice(self._nodes)
+        self.kinds["node dies"] += 1
         self._say(f"{node.name} is killed and started again")
         node.kill()
         time.sleep(self._chance.uniform(0, NODE_GONE_S))

@@ -7,7 +7,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -64,8 +64,8 @@ class Run:
         sys.stderr.write(f"{time.monotonic() - self._since:7.1f} s  {text}\n")
         sys.stderr.flush()
 
-    def perform(self) -> tuple[Verdict, int]:
-        """Do it; return the verdict and how many faults there were."""
+    def perform(self) -> tuple[Verdict, Mapping[str, int]]:
+        """Do it; return the verdict and how many faults of each kind there were."""
         sizes = self._sizes
         with ExitStack() as closing:
             redis = closing.enter_context(RedisServer(self._folder / "redis"))
@@ -100,7 +100,7 @@ class Run:
             self.say("no more faults")
             wait_until(lambda: _is_settled(store), deadline_s=SETTLED_WITHIN_S, what="everything due to be fired")
             evidence = _evidence(store, crons, begin, injector)
-            return judge(replace(evidence, slack_ms=sizes.slack_ms)), injector.count
+            return judge(replace(evidence, slack_ms=sizes.slack_ms)), injector.kinds
 
 
 def _release(store: Store) -> None:
@@ -186,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if verdict.broken else 0
 
 
-def last_line(verdict: Verdict, *, sizes: Sizes, faults: int) -> str:
+def last_line(verdict: Verdict, *, sizes: Sizes, faults: Mapping[str, int]) -> str:
     """Return the one JSON object."""
     return json.dumps(
         {
@@ -196,7 +196,8 @@ def last_line(verdict: Verdict, *, sizes: Sizes, faults: int) -> str:
             "missed": verdict.missed,
             "doubled": verdict.doubled,
             "late_ms_max": verdict.late_ms_max,
-            "faults": faults,
+            "faults": sum(faults.values()),
+            "kinds": dict(faults),
             "broken": verdict.broken,
         }
     )

@@ -14,13 +14,13 @@ from support.queue_desk import a_report, an_ending
 
 from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.hosts import Secret
-from toolkit.model.queue import Claimed
+from toolkit.model.queue import Claimed, NothingToClaim
 from toolkit.store.interfaces import Shared
 from toolkit.store.open import open_store
 
 LONGEST_S = 0.6
 PAUSE_S = 0.02
-LEASE_S = 120.0
+LEASE_S = 20.0
 T = TypeVar("T")
 
 
@@ -55,6 +55,8 @@ class Worker(threading.Thread):
         shared.queue.reconcile(self._report, [])
         lines = [line.name for line in shared.queue.lines() if line.spider in self._spiders]
         answer = shared.queue.claim(self._report, lines, running=0)
+        if isinstance(answer, NothingToClaim) and answer.must_beat:
+            shared.nodes.beat(self._report, [])
         return answer if isinstance(answer, Claimed) else None
 
     def _patiently(self, act: Callable[[], T]) -> T:

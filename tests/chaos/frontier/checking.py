@@ -155,8 +155,8 @@ def _check_items(evidence: Evidence, verdict: Verdict) -> None:
     missing = [page for page in range(graph.pages) if page not in brought]
     twice = [page for page, times in brought.items() if times > 1]
     if evidence.has_rollback:
-        verdict.seeds_twice = sum(page < graph.roots for page in twice)
-        twice = [page for page in twice if page >= graph.roots]
+        verdict.seeds_twice = sum(page in graph.seeds for page in twice)
+        twice = [page for page in twice if page not in graph.seeds]
     wrong = [item.page for item in evidence.items if item.links != tuple(graph.links(item.page))]
     verdict.items_missing, verdict.items_twice, verdict.items_wrong = len(missing), len(twice), len(wrong)
     _tell(verdict, "without an item", missing)

@@ -24,12 +24,21 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """`pages` pages, numbered from 0; nothing links to the first `roots`. Without roots, all begins at page 0."""
+    """`pages` pages, numbered from 0; nothing links to the first `roots`. Without roots, all begins at page 0.
+
+    The first `starts` are those that `start()` yields; the other roots are seeds.
+    """
 
     pages: int
     roots: int = 0
     shape: Shape = Shape.TREE
     seed: int = 0
+    starts: int = 0
+
+    @property
+    def seeds(self) -> range:
+        """The pages that are seeds."""
+        return range(self.starts, self.roots)
 
     def links(self, page: int) -> Sequence[int]:
         """Return the pages that a page links to, in their order there."""

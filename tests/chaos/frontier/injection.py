@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 from chaos.frontier.checking import Hit
-from chaos.frontier.plan import Fault, FaultKind
+from chaos.frontier.plan import ROLLBACKS, Fault, FaultKind
 from chaos.frontier.workers import Slot, Workers
+from support.plugin_node import full
 from support.redis_server import RedisServer
 
 STOPS_WITHIN_S = 30.0
 MAX_ROLLBACK_S = 3.0
 """Redis comes back at most so much older: less than a worker's journal reaches back."""
 _WRITES = (b"EVAL", b"ZADD", b"MULTI")
-_AOF = "appendonlydir"
 Say = Callable[[str], None]
 _ENDINGS = {
     FaultKind.WORKER_DIES: (signal.SIGKILL,),
@@ -31,10 +29,13 @@ _LENGTHS = {
     FaultKind.WORKER_FREEZES: (1.2, 2.5),
     FaultKind.SHORT_FREEZE: (0.1, 0.7),
     FaultKind.LINK_CUT: (0.1, 2.0),
+    FaultKind.NEAR_CUT: (0.7, 1.3),
     FaultKind.LINKS_CUT: (0.1, 1.6),
     FaultKind.ANSWERS_LOST: (0.1, 0.6),
     FaultKind.REDIS_STOPS: (0.3, 2.0),
     FaultKind.REDIS_FREEZES: (0.1, 1.5),
+    FaultKind.REDIS_FULL: (0.3, 2.0),
+    FaultKind.REDIS_AWAY_OLDER: (1.1, 1.8),
 }
 """How long they last, in leases."""
 
@@ -84,7 +85,7 @@ class Injector(threading.Thread):
 
     def _begin(self, fault: Fault) -> None:
         match fault.kind:
-            case FaultKind.REDIS_DIES | FaultKind.REDIS_STOPS | FaultKind.REDIS_FREEZES | FaultKind.REDIS_OLDER:
+            case kind if kind.name.startswith("REDIS_"):
                 if not self.redis_lock.acquire(blocking=False):
                     return
                 self._submit(lambda: self._hit_redis(fault))
@@ -100,7 +101,7 @@ class Injector(threading.Thread):
             match fault.kind:
                 case FaultKind.WORKER_FREEZES | FaultKind.SHORT_FREEZE:
                     self._freeze(fault, slot)
-                case FaultKind.LINK_CUT | FaultKind.ANSWERS_LOST:
+                case FaultKind.LINK_CUT | FaultKind.NEAR_CUT | FaultKind.ANSWERS_LOST:
                     self._cut(fault, [slot])
                 case _:
                     self._end(fault, slot)
@@ -151,11 +152,10 @@ class Injector(threading.Thread):
 
     def _take_redis(self, fault: Fault) -> None:
         redis = self._scene.redis
-        older = redis.folder / "older"
         since: float | None = None
-        if fault.kind is FaultKind.REDIS_OLDER:
+        if fault.kind in ROLLBACKS:
             since = time.time()
-            _copy(redis.folder / _AOF, older)
+            redis.keep()
             self._done.wait(MAX_ROLLBACK_S * (0.1 + 0.9 * fault.length))
             if not self._scene.may_roll_back():
                 return
@@ -164,12 +164,16 @@ class Injector(threading.Thread):
             redis.signal(signal.SIGSTOP)
             self._last(fault, "")
             redis.signal(signal.SIGCONT)
+        elif fault.kind is FaultKind.REDIS_FULL:
+            with full(redis):
+                self._last(fault, "")
         else:
             redis.kill()
             self._last(fault, f"{begin - since:.1f} s" if since else "")
-            if since is not None:
-                _copy(older, redis.folder / _AOF)
-            redis.start()
+            if since is None:
+                redis.start()
+            else:
+                redis.start_older()
         self.hits.append(Hit(fault.kind, begin, time.time(), rolled_back_to=since))
 
     def _last(self, fault: Fault, what: str) -> None:
@@ -180,8 +184,3 @@ class Injector(threading.Thread):
 
     def _submit(self, work: Callable[[], None]) -> None:
         self._under_way.append(self._pool.submit(work))
-
-
-def _copy(source: Path, target: Path) -> None:
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target)

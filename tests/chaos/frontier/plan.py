@@ -22,6 +22,19 @@ class Mode(StrEnum):
     STOCK = "scrapy-redis"
 
 
+class Begin(StrEnum):
+    """Where a crawl's first pages come from."""
+
+    ROOT = "root"
+    """One start URL."""
+    STARTS = "starts"
+    """Many start URLs, of a `start()` that takes its time."""
+    SEEDS = "seeds"
+    """Seeds, pushed while the crawl goes on."""
+    BOTH = "both"
+    """Half of them start URLs, half seeds."""
+
+
 class FaultKind(StrEnum):
     """What can go wrong."""
 
@@ -33,10 +46,13 @@ class FaultKind(StrEnum):
     REDIS_DIES = "Redis dies"
     REDIS_STOPS = "Redis stops"
     REDIS_FREEZES = "Redis freezes"
+    REDIS_FULL = "Redis full"
     LINK_CUT = "link cut"
+    NEAR_CUT = "link cut for about a lease"
     LINKS_CUT = "all links cut"
     ANSWERS_LOST = "answers lost"
     REDIS_OLDER = "Redis comes back older"
+    REDIS_AWAY_OLDER = "Redis away and older"
 
 
 WEIGHTS: Mapping[FaultKind, int] = {
@@ -48,12 +64,14 @@ WEIGHTS: Mapping[FaultKind, int] = {
     FaultKind.REDIS_DIES: 2,
     FaultKind.REDIS_STOPS: 1,
     FaultKind.REDIS_FREEZES: 1,
+    FaultKind.REDIS_FULL: 1,
     FaultKind.LINK_CUT: 3,
+    FaultKind.NEAR_CUT: 2,
     FaultKind.LINKS_CUT: 1,
     FaultKind.ANSWERS_LOST: 2,
 }
 """How often each kind comes until all have come that often."""
-ROLLBACKS = 3
+ROLLBACKS: Mapping[FaultKind, int] = {FaultKind.REDIS_OLDER: 3, FaultKind.REDIS_AWAY_OLDER: 2}
 """Likewise, where Redis may come back older."""
 
 
@@ -64,8 +82,13 @@ class Kind:
     order: QueueOrder
     seen: SeenKind
     shape: Shape
-    is_seeded: bool
+    begin: Begin
     seeds: SeedsKind
+
+    @property
+    def is_seeded(self) -> bool:
+        """Return whether it is given seeds."""
+        return self.begin in {Begin.SEEDS, Begin.BOTH}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +110,7 @@ def kind_of(seed: int) -> Kind:
         order=orders[seed % 3],
         seen=kinds_seen[(seed // 3 + seed) % 3],
         shape=shapes[seed // 2 % 2],
-        is_seeded=chance.random() < 1 / 3,
+        begin=tuple(Begin)[(seed + seed // 8) % 4],
         seeds=chance.choice(tuple(SeedsKind)),
     )
 
@@ -95,7 +118,7 @@ def kind_of(seed: int) -> Kind:
 def faults(seed: int, *, mean_s: float, with_rollback: bool = False) -> Iterator[Fault]:
     """Yield the run's faults without end, about one every `mean_s` seconds; the same seed gives the same."""
     chance = random.Random(f"faults {seed}")  # noqa: S311 - likewise
-    weights = {**WEIGHTS, FaultKind.REDIS_OLDER: ROLLBACKS} if with_rollback else WEIGHTS
+    weights = {**WEIGHTS, **ROLLBACKS} if with_rollback else WEIGHTS
     while True:
         kinds = [kind for kind, times in weights.items() for _ in range(times)]
         chance.shuffle(kinds)

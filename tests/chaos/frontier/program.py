@@ -14,7 +14,7 @@ from pathlib import Path
 
 from chaos.frontier.checking import Verdict, judge
 from chaos.frontier.graph import Shape
-from chaos.frontier.plan import Kind, Mode, kind_of
+from chaos.frontier.plan import Begin, Kind, Mode, kind_of
 from chaos.frontier.run import ENDS_WITHIN_S, Run, Sizes, errors_in
 
 from toolkit.model.crawls import QueueOrder, SeedsKind, SeenKind
@@ -73,6 +73,7 @@ def last_line(verdict: Verdict, *, sizes: Sizes, run: Run, errors: int) -> str:
             "shape": sizes.kind.shape.value,
             "order": sizes.kind.order.value,
             "seen": sizes.kind.seen.value if sizes.mode is Mode.CRAWLCTL else "set",
+            "begin": sizes.kind.begin.value,
             "seeds": sizes.kind.seeds.value if sizes.kind.is_seeded else None,
             "kinds": dict(Counter(kind.value for kind in run.faults)),
             "errors_logged": errors,
@@ -83,11 +84,7 @@ def last_line(verdict: Verdict, *, sizes: Sizes, run: Run, errors: int) -> str:
 
 def _sizes(given: argparse.Namespace) -> Sizes:
     kind = kind_of(given.seed)
-    asked = {name: value for name in ("order", "seen", "shape") if (value := getattr(given, name))}
-    if given.seeds is not None:
-        asked["is_seeded"] = given.seeds
-    if given.seeds_kind:
-        asked |= {"is_seeded": True, "seeds": given.seeds_kind}
+    asked = {name: value for name in ("order", "seen", "shape", "begin", "seeds") if (value := getattr(given, name))}
     if given.mode is Mode.STOCK:
         asked["seeds"] = SeedsKind.LIST
     return Sizes(
@@ -110,7 +107,9 @@ def _sizes(given: argparse.Namespace) -> Sizes:
 
 def _begin(sizes: Sizes) -> str:
     kind: Kind = sizes.kind
-    return f"begun by a {kind.seeds} of seeds" if kind.is_seeded else "begun by start()"
+    graph = sizes.graph
+    seeds = f"{len(graph.seeds)} seeds in a {kind.seeds}"
+    return f"{graph.starts} start URLs" + (f", {seeds}" if graph.seeds else "")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -123,8 +122,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--order", type=QueueOrder, choices=list(QueueOrder), help="instead of the seed's choice")
     parser.add_argument("--seen", type=SeenKind, choices=list(SeenKind), help="likewise")
     parser.add_argument("--shape", type=Shape, choices=list(Shape), help="likewise")
-    parser.add_argument("--seeds", action=argparse.BooleanOptionalAction, help="likewise: a RedisSpider, or start()")
-    parser.add_argument("--seeds-kind", type=SeedsKind, choices=list(SeedsKind), help="likewise")
+    parser.add_argument("--begin", type=Begin, choices=list(Begin), help="likewise: start URLs, seeds, or both")
+    parser.add_argument("--seeds", type=SeedsKind, choices=list(SeedsKind), help="likewise: the kind of their key")
     parser.add_argument("--rollback", action="store_true", help="Redis also comes back some seconds older")
     parser.add_argument("--faults", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--workers", type=int, default=3)

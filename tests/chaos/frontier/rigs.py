@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import redis
 from chaos.frontier.checking import Item, Leftovers
-from chaos.frontier.plan import Kind, Mode
+from chaos.frontier.plan import Begin, Kind, Mode
 
 from toolkit.model.crawls import QueueOrder, SeedsKind, Shelf
 from toolkit.model.hosts import Secret
@@ -23,6 +23,7 @@ STREAM_PIPELINE = "toolkit.spider.StreamPipeline"
 SEEDED_IDLE_S = 4
 """A seeded crawl is over when it has had nothing to do for so long."""
 _READ_AT_ONCE = 1000
+_SPIDERS = {Begin.ROOT: "plain", Begin.STARTS: "plain", Begin.SEEDS: "seeded", Begin.BOTH: "both"}
 _QUEUES = {QueueOrder.PRIORITY: "PriorityQueue", QueueOrder.FIFO: "FifoQueue", QueueOrder.LIFO: "LifoQueue"}
 
 
@@ -56,9 +57,8 @@ class CrawlctlRig:
     def settings(self) -> Mapping[str, object]:
         """Name our scheduler and pipeline, the kind of crawl, and a short lease."""
         kind = self._kind
-        spider = "seeded" if kind.is_seeded else "plain"
         return {
-            "SPIDER_MODULES": [f"chaos.frontier.spiders.{spider}"],
+            "SPIDER_MODULES": [f"chaos.frontier.spiders.{_SPIDERS[kind.begin]}"],
             "SCHEDULER": "toolkit.spider.Scheduler",
             "SCHEDULER_PERSIST": True,
             "SCHEDULER_QUEUE_CLASS": f"scrapy_redis.queue.{_QUEUES[kind.order]}",

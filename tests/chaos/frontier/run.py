@@ -15,7 +15,7 @@ from chaos.frontier.checking import FINISHED, Evidence, Life
 from chaos.frontier.graph import Graph
 from chaos.frontier.injection import Injector, Scene
 from chaos.frontier.journal import Journal
-from chaos.frontier.plan import FaultKind, Kind, Mode, faults
+from chaos.frontier.plan import Begin, FaultKind, Kind, Mode, faults
 from chaos.frontier.rigs import SEEDED_IDLE_S, Rig, rig_of
 from chaos.frontier.site import Site
 from chaos.frontier.workers import Place, Worker, Workers
@@ -29,8 +29,9 @@ IDLE_S = 12.0
 """One that does not is taken for over when it has done nothing for so long: longer than any fault lasts."""
 ENDS_WITHIN_S = 5.0
 ROOTS_SHARE = 10
-"""In a seeded crawl, one of so many pages is a seed."""
-SEEDS_AT_ONCE = 50
+"""In a crawl of many start URLs or seeds, one of so many pages is one."""
+SEEDS_AHEAD = 0.2
+"""Seeds are pushed while the crawl goes on: always such a share of them more than of the pages is done."""
 MAX_ENDS_BY_THEMSELVES = 10
 
 
@@ -56,11 +57,13 @@ class Sizes:
     @property
     def graph(self) -> Graph:
         """The site."""
-        # Without seeds, scrapy-redis' first worker that finds the queue empty for a moment ends.
-        roots = 1 if self.mode is Mode.STOCK else 0
-        if self.kind.is_seeded:
-            roots = max(1, self.pages // ROOTS_SHARE)
-        return Graph(self.pages, roots, self.kind.shape, self.seed)
+        many = max(2, self.pages // ROOTS_SHARE)
+        counts = {Begin.ROOT: (0, 1), Begin.STARTS: (many, many), Begin.SEEDS: (many, 0), Begin.BOTH: (many, many // 2)}
+        roots, starts = counts[self.kind.begin]
+        if self.mode is Mode.STOCK:
+            # Without seeds, scrapy-redis' first worker that finds the queue empty for a moment ends.
+            roots, starts = max(1, roots), 0
+        return Graph(self.pages, roots, self.kind.shape, self.seed, starts)
 
 
 class Run:
@@ -92,11 +95,11 @@ class Run:
             links = closing.enter_context(Links())
             closing.enter_context(self._redis)
             site = closing.enter_context(Site(self._folder, graph, latency_ms=sizes.latency_ms))
-            place = Place(self._folder, self._journal.path, site.url)
+            place = Place(self._folder, self._journal.path, site.url, graph.starts)
             place.prepare(self._rig.settings(), concurrency=sizes.concurrency)
             workers = Workers(place, links, count=sizes.workers, redis_port=self._redis.port)
             closing.callback(workers.end)
-            self._seeds_left = list(range(graph.roots))
+            self._seeds_left = list(graph.seeds)
             workers.start()
             scene = Scene(workers, self._redis, sizes.lease_s, may_roll_back=self._has_work)
             plan = faults(sizes.seed, mean_s=sizes.mean_fault_s, with_rollback=sizes.with_rollback)
@@ -144,11 +147,12 @@ class Run:
             self._progress, self._progress_at = progress, time.monotonic()
 
     def _push_seeds(self, site: Site, injector: Injector) -> None:
-        """Push some more seeds while Redis is there; all at once where it may come back without them."""
-        if not self._seeds_left or not injector.redis_lock.acquire(blocking=False):
+        """Push some more seeds while Redis is there, and will not forget them."""
+        seeds, fetched = site.graph.seeds, self._progress[0]
+        count = len(self._seeds_left) - round(len(seeds) * max(0.0, 1 - SEEDS_AHEAD - fetched / site.graph.pages))
+        if count <= 0 or not injector.redis_lock.acquire(blocking=False):
             return
         try:
-            count = len(self._seeds_left) if self._sizes.with_rollback else SEEDS_AT_ONCE
             with redis.Redis.from_url(self._redis.url) as client:
                 for page in self._seeds_left[:count]:
                     self._rig.seed(client, f"{site.url}/pages/{page}")

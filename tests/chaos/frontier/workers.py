@@ -22,11 +22,12 @@ _TESTS = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What every worker is started with: the run's folder, its journal, the site, and the settings of all."""
+    """What every worker is started with: the folder, its journal, the site, how many start URLs, and all settings."""
 
     folder: Path
     journal: Path
     site_url: str
+    starts: int
 
     def prepare(self, settings: Mapping[str, object], *, concurrency: int) -> None:
         """Write the settings that all workers read."""
@@ -55,6 +56,7 @@ class Worker:
         self.started_at = time.time()
         command = [sys.executable, "-m", "scrapy", "crawl", CRAWL]
         command += ["-a", f"site={place.site_url}", "-a", f"journal={place.journal}"]
+        command += ["-a", f"starts={place.starts}"]
         command += ["-s", f"REDIS_URL=redis://127.0.0.1:{link.port}/0", "-s", f"CHAOS_WORKER={name}"]
         search = {"PYTHONPATH": f"{_TESTS}:{place.folder}", "SCRAPY_SETTINGS_MODULE": SETTINGS}
         with (place.folder / f"{name}.log").open("ab") as log:
