@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.crawl_desk import SOON_S, CrawlDesk, Worker, a_plan, a_push, acknowledge, hand_back, texts
+from support.crawl_desk import LONG_S, SOON_S, CrawlDesk, Worker, a_plan, a_push, acknowledge, hand_back, texts
 from support.waiting import wait_until
 
 from toolkit.model.crawls import Disposition, Done, Leased, Shelf, Verdict
@@ -306,3 +306,28 @@ def test_whoever_joins_under_a_name_that_died_has_empty_hands(crawl: CrawlDesk) 
     again: Worker = crawl.worker("w1")
     assert list(again.frontier.held(again.name, again.token)) == []
     assert texts(again.take()) == ["a"]
+
+
+def test_a_page_on_which_workers_of_nodes_fall_silent_is_run_alone_and_then_put_away(crawl: CrawlDesk) -> None:
+    heir = crawl.worker("heir")
+    heir.push("hangs")
+    for number in range(5):
+        hung = crawl.worker(f"job-{number}~7.1.1.1:node-1:life")
+        assert texts([hung.take_one()]) == ["hangs"]
+        for _ in range(4):
+            crawl.pass_s(0.3 * LONG_S)
+            heir.commit()
+    assert [each.shelf for each in crawl.crawls.entries(BOOKS)] == [Shelf.DEAD]
+
+
+def test_a_page_that_was_not_alone_when_its_worker_fell_silent_is_not_put_away_for_that(crawl: CrawlDesk) -> None:
+    heir = crawl.worker("heir")
+    heir.commit(*(a_push(body) for body in "ab"))
+    for number in range(8):
+        cut_off = crawl.worker(f"job-{number}~7.1.1.1:node-1:life")
+        if len([*cut_off.take(), *cut_off.take()]) < 2:
+            break
+        for _ in range(4):
+            crawl.pass_s(0.3 * LONG_S)
+            heir.commit()
+    assert {each.leased.deaths for each in crawl.crawls.entries(BOOKS)} == {2}

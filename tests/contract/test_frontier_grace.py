@@ -71,11 +71,16 @@ def test_a_sign_of_life_without_a_commit_tells_that_redis_is_there(crawl: CrawlD
 
 
 @pytest.mark.parametrize(("name", "counted"), [("host:1:ab", 1), ("job-1~7.1.1.1:node-1:life", 0)])
-def test_of_a_worker_of_a_node_only_the_node_says_that_it_has_died(crawl: CrawlDesk, name: str, counted: int) -> None:
+def test_of_a_worker_of_a_node_that_was_not_heard_since_all_were_silent_only_the_node_says_that_it_has_died(
+    crawl: CrawlDesk, name: str, counted: int
+) -> None:
     heir, silent = crawl.worker("heir"), crawl.worker(name)
     silent.push("a")
     silent.take_one()
-    crawl.lapse(silent)
+    crawl.pass_s(AWAY_S)
+    for _ in range(5):
+        heir.commit()
+        crawl.pass_s(0.3 * LONG_S)
     assert heir.take_one().deaths == counted
 
 

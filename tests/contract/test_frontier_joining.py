@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import redis
-from support.crawl_desk import CrawlDesk, a_plan, a_push, fingerprint_of, texts
+from support.crawl_desk import LONG_S, CrawlDesk, a_plan, a_push, fingerprint_of, texts
 
 from toolkit.model.crawls import (
     CrawlKeys,
@@ -21,7 +21,7 @@ from toolkit.model.crawls import (
     StartRole,
 )
 from toolkit.model.errors import RefusedError
-from toolkit.model.names import CrawlId, check_crawl, default_crawl, digest_of, shown_arguments
+from toolkit.model.names import CrawlId, ProjectName, WorkerName, check_crawl, default_crawl, digest_of, shown_arguments
 
 ODD_CRAWLS = ["книги", "books:de", "a*[b]?", "quo'te\"s\\", "x" * 200, "🕷", "0", "requests", "%3A".replace("%", "")]
 
@@ -453,3 +453,33 @@ def test_a_worker_with_seeds_of_another_kind_is_refused_while_others_live(crawl:
     crawl.worker("one", plan=a_plan())
     with pytest.raises(RefusedError, match="start_urls"):
         crawl.worker("two", plan=a_plan(seeds=SeedsKind.SET))
+
+
+def test_a_dead_worker_keeps_nobody_out_for_longer_than_a_lease(crawl: CrawlDesk) -> None:
+    dead = crawl.worker("dead")
+    dead.push("a")
+    dead.take_one()
+    crawl.pass_s(3 * LONG_S)
+    other = crawl.frontier(replace(a_plan(), order=QueueOrder.FIFO))
+    for _ in range(5):
+        joined = other.join(WorkerName("new"), ttl_s=LONG_S, flush=True)
+        if joined.again_s is None:
+            break
+        crawl.pass_s(joined.again_s)
+    assert joined.start is StartRole.YOURS
+
+
+def test_a_worker_that_is_too_busy_to_commit_lives(crawl: CrawlDesk) -> None:
+    busy = crawl.worker("busy")
+    busy.push("a")
+    busy.take_one()
+    crawl.pass_s(1.3 * LONG_S)
+    busy.frontier.renew(busy.name, busy.token, ttl_s=LONG_S)
+    joined = crawl.frontier().join(WorkerName("fresh"), ttl_s=LONG_S, flush=True)
+    assert (joined.again_s, joined.is_first) == (None, False)
+
+
+def test_who_was_told_to_join_changes_nothing_of_whose_crawl_it_is_also_when_it_is_over(crawl: CrawlDesk) -> None:
+    crawl.worker("w1").leave(is_finished=True)
+    crawl.worker("w2", plan=replace(a_plan(), project=ProjectName("news"), is_named=True)).leave(is_finished=True)
+    crawl.worker("w3").leave()

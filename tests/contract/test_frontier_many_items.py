@@ -139,3 +139,43 @@ def test_a_crawl_that_is_cleared_leaves_none_behind(crawl: CrawlDesk, *, keep_it
 
     assert crawl.redis.keys("*stag*") == crawl.redis.keys("*outgoing*") == []
     assert len(delivered(crawl)) == (ahead if keep_items else 0)
+
+
+def test_what_is_acknowledged_is_delivered_though_the_crawl_is_begun_anew(crawl: CrawlDesk) -> None:
+    worker = crawl.worker("w1")
+    worker.push("dump")
+    page = worker.take_one()
+    ahead = go_ahead(worker, page, parts=6)
+    worker.commit(done=[Done(page.entry, ahead=ahead)])
+    worker.leave()
+    crawl.stranger("w2").join(flush=True)
+    crawl.crawls.deliver(crawl.plan.crawl)
+    assert len(delivered(crawl)) == ahead
+
+
+def test_a_worker_without_items_delivers_what_others_have_acknowledged(crawl: CrawlDesk) -> None:
+    worker = crawl.worker("w1")
+    worker.push("dump")
+    page = worker.take_one()
+    ahead = go_ahead(worker, page, parts=6)
+    worker.commit(done=[Done(page.entry, ahead=ahead)])
+    worker.leave()
+    other = crawl.stranger("w2", plan=a_plan(items=ItemsKind.NONE))
+    other.join()
+    work_until_over(other)
+    assert len(delivered(crawl)) == ahead
+
+
+def test_nothing_that_waits_is_lost_where_the_items_key_is_of_another_type(crawl: CrawlDesk) -> None:
+    worker = crawl.worker("w1")
+    worker.push("dump")
+    page = worker.take_one()
+    ahead = go_ahead(worker, page, parts=6)
+    worker.commit(done=[Done(page.entry, ahead=ahead)])
+    there = len(delivered(crawl))
+    crawl.redis.rename("books:items", "aside")
+    crawl.redis.set("books:items", "foreign")
+    crawl.crawls.deliver(crawl.plan.crawl)
+    crawl.redis.rename("aside", "books:items")
+    crawl.crawls.deliver(crawl.plan.crawl)
+    assert there < len(delivered(crawl)) == ahead

@@ -8,7 +8,7 @@ import pytest
 from support.crawl_desk import SOON_S, CrawlDesk, a_plan, a_push, acknowledge
 from support.waiting import wait_until
 
-from toolkit.model.crawls import DomainLimit, StartRole
+from toolkit.model.crawls import Disposition, DomainLimit, Done, Filter, StartRole
 from toolkit.model.names import CrawlId
 
 SLOW = "slow.example"
@@ -150,3 +150,54 @@ def test_a_worker_that_is_begun_again_empties_nothing_of_its_own_run(crawl: Craw
     assert again.join(flush=True).pending == 1
     again.leave()
     assert crawl.stranger("w2", plan=replace(a_plan(), run="r2")).join(flush=True).pending == 0
+
+
+def test_the_next_run_clears_what_a_worker_that_died_in_closing_has_left(crawl: CrawlDesk) -> None:
+    last = crawl.worker(plan=replace(a_plan(), run="monday"))
+    last.push("a", filter=Filter.SEEN)
+    last.work_off()
+    assert last.commit().is_over
+    crawl.kill(last)
+
+    worker = crawl.stranger("w2", plan=replace(a_plan(), run="tuesday"))
+    assert worker.join().start is StartRole.YOURS
+    assert worker.commit(a_push("a", filter=Filter.SEEN)).duplicates == ()
+
+
+def test_a_worker_of_the_same_run_has_nothing_to_do_where_all_was_done_but_the_last_word(crawl: CrawlDesk) -> None:
+    crawl.plan = replace(a_plan(), run="monday")
+    last = crawl.worker()
+    last.push("a", filter=Filter.SEEN)
+    last.work_off()
+    assert last.commit().is_over
+    crawl.kill(last)
+    again = crawl.stranger("w2")
+    assert again.join().start is StartRole.DONE
+    assert again.commit().is_over
+
+
+@pytest.mark.parametrize("what", ["a seed", "a dead entry", "a blocked entry"])
+def test_what_comes_after_the_end_is_for_whoever_comes_next(crawl: CrawlDesk, what: str) -> None:
+    crawl.plan = replace(a_plan(), run="r1")
+    worker = crawl.worker("w1")
+    worker.push("a")
+    worker.commit(done=[Done(worker.take_one().entry, Disposition.DEAD, why="x")])
+    worker.push("b")
+    worker.commit(done=[Done(worker.take_one().entry, Disposition.BLOCKED)])
+    worker.leave(is_finished=True)
+    assert crawl.stranger("w2").join().is_over
+    if what == "a seed":
+        crawl.seed("https://books.example/")
+    elif what == "a dead entry":
+        crawl.crawls.requeue(crawl.plan.crawl)
+    else:
+        crawl.crawls.unblock(crawl.plan.crawl, [])
+    assert not crawl.stranger("w2").join().is_over
+
+
+def test_a_crawl_that_was_cleared_may_be_run_again(crawl: CrawlDesk) -> None:
+    crawl.plan = replace(a_plan(), run="r1")
+    crawl.worker("w1").leave(is_finished=True)
+    assert crawl.stranger("w2").join().is_over
+    crawl.crawls.clear(crawl.plan.crawl)
+    assert not crawl.stranger("w2").join().is_over

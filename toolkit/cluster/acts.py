@@ -19,7 +19,7 @@ from toolkit.cluster.enqueue import enqueue
 from toolkit.cluster.everywhere import cancel_everywhere, find_everywhere
 from toolkit.cluster.membership import Way, registered, route
 from toolkit.cluster.node_life import Drained
-from toolkit.cluster.queued import HEARD_WITHIN_S, fresh, queued_jobs, refuse_unless_active, wish_paused
+from toolkit.cluster.queued import HEARD_WITHIN_S, fresh, put_back, queued_jobs, refuse_unless_active, wish_paused
 from toolkit.cluster.schedule import Placed
 from toolkit.cluster.schedule import schedule as send
 from toolkit.model.audit import AuditEntry
@@ -64,7 +64,7 @@ class Acts:
         """
         jobs = self._queued(prefixes)
         with self.audited("jobs retry", _named(jobs), jobs=jobs):
-            done = self.desk.shared.queue.retry([job.id for job in jobs])
+            done = put_back(self.desk.shared, [job.id for job in jobs])
             now = fresh(self.desk.store.jobs, jobs)
             if left := [job for job in now if job.id not in done]:
                 told = ", ".join(f"{job.id} is {job.state.value}" for job in left[:MAX_NAMED])

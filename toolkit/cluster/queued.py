@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from toolkit.model.errors import CrawlctlError, NodesFailedError, NotFoundError, RefusedError, UsageError
 from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId
-from toolkit.store.interfaces import JobStore
+from toolkit.store.interfaces import JobStore, Shared
 from toolkit.store.interfaces_queue import JobQueue
 
 HEARD_WITHIN_S = 10.0
@@ -39,6 +39,15 @@ def fresh(records: JobStore, jobs: Sequence[Job]) -> list[Job]:
     """Return the jobs as they are recorded now; one that was forgotten meanwhile, as it was."""
     known = records.get_many([job.id for job in jobs])
     return [known.get(job.id, job) for job in jobs]
+
+
+def put_back(shared: Shared, ids: Sequence[JobId]) -> frozenset[JobId]:
+    """Put jobs that did not finish well back into the queue, all their attempts before them; return those now pending.
+
+    A crawl that was over for such a job is not over for it any more.
+    """
+    shared.crawls.forget_runs(ids)
+    return shared.queue.retry(ids)
 
 
 def look_until(records: JobStore, job: Job, is_so: Callable[[Job], bool], *, within_s: float) -> Job:

@@ -173,6 +173,9 @@ class Crawls(Protocol):
 
         """
 
+    def forget_runs(self, runs: Collection[str]) -> None:
+        """Forget that these runs were over, whatever their crawls: who belongs to one has all to do again."""
+
     def deliver(self, crawl: CrawlId) -> None:
         """Deliver the items that still wait for it, since their pages brought very many; workers do it as they go."""
 

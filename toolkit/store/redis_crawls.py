@@ -24,7 +24,7 @@ from toolkit.model.errors import CrawlctlError, NotFoundError, RefusedError
 from toolkit.model.names import CrawlId, WorkerName
 from toolkit.model.transfers import Behind, Noted
 from toolkit.store.connect import Argument, RedisDoor
-from toolkit.store.crawl_keys import HOMES, REGISTRY, FrontierKeys, default_keys
+from toolkit.store.crawl_keys import HOMES, REGISTRY, RUNS, FrontierKeys, default_keys
 from toolkit.store.interfaces_crawls import HOLD_S
 from toolkit.store.ordering import ttl_ms
 from toolkit.store.redis_crawl_ends import read_ends
@@ -209,6 +209,16 @@ class RedisCrawls:
                 hint=f"cancel its jobs first (crawlctl crawls show {crawl}), or --force",
             )
         sweep(self._door, keys.all)
+        self._forget_runs(lambda its_crawl, _: its_crawl == crawl)
+
+    def forget_runs(self, runs: Collection[str]) -> None:
+        """See `Crawls.forget_runs`."""
+        self._forget_runs(lambda _, run: run in runs)
+
+    def _forget_runs(self, is_meant: Callable[[str, str], bool]) -> None:
+        over = self._door.ask("ZRANGE", RUNS, 0, -1)
+        if meant := [each for each in over if is_meant(*each.partition(" ")[::2])]:
+            self._door.ask("ZREM", RUNS, *meant)
 
     def deliver(self, crawl: CrawlId) -> None:
         """See `Crawls.deliver`."""

@@ -34,6 +34,7 @@ end
 heard()
 if number <= standing.number then
   redis.call("ZADD", workers, now_ms + ttl_ms, worker)
+  set_standing(worker, token, standing.number, standing.pages, standing.marks)
   save_state()
   return { "repeated", number }
 end

@@ -1,12 +1,13 @@
 -- Deliver some of the items that wait for it because their pages brought very many.
 -- KEYS: the crawl's
 -- ARGV: none
--- RETURNS: how many pages have more
+-- RETURNS: how many pages have more; 0 when nothing could be delivered
 -- INCLUDES: crawl_rules
 -- FLAGS: allow-oom
 if not load_state() or st.outgoing == 0 then
   return 0
 end
-st.items = st.items + deliver_staged()
+local count = deliver_staged()
+st.items = st.items + count
 save_state()
-return st.outgoing
+return count > 0 and st.outgoing or 0

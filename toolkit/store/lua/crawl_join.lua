@@ -28,9 +28,9 @@ if known_plan then
   if other.spider ~= mine.spider then
     return { "refused", "spider", other.spider, mine.spider }
   end
-  if mine.is_named and is_begun then
+  if mine.is_named then
     -- Whoever was told to join changes nothing of whose crawl it is: those who come by themselves still belong there.
-    for _, name in ipairs({ "project", "bot", "digest", "arguments", "is_named" }) do
+    for _, name in ipairs(is_begun and { "project", "bot", "digest", "arguments", "is_named" } or { "project", "bot" }) do
       mine[name] = other[name]
     end
     plan = cjson.encode(mine)
@@ -57,9 +57,14 @@ local is_empty = not is_there or (pending() == 0 and in_all_hands() == 0)
 local is_of_this_run = is_there and is_of_run(ARGV[15])
 -- What its own run has left is to be done still.
 wants_flush = wants_flush and not is_of_this_run
-if is_new_life and ARGV[15] ~= "" and redis.call("ZSCORE", runs, crawl .. " " .. ARGV[15]) then
-  -- Another run may be under way by now. Of its own run something may have come after it was over.
-  if is_empty or not is_of_this_run then
+if not is_there then
+  st.seeds = wanted.seeds
+end
+local was_over = is_new_life and ARGV[15] ~= "" and redis.call("ZSCORE", runs, crawl .. " " .. ARGV[15])
+if was_over then
+  -- Another run may be under way by now. And something may have come after it was over: seeds, or what was put back.
+  local is_anothers = is_there and st.run ~= "" and not is_of_this_run
+  if is_anothers or (is_empty and seeds_waiting() == 0) then
     return { "over" }
   end
 end
@@ -69,12 +74,17 @@ if before and (not is_there or tonumber(st.seen_epoch) > tonumber(before.token))
   return { "over" }
 end
 if is_there then
-  heard()
+  if heard() then
+    -- Also where it is refused: the lease of who is dead is over in time, whoever asks.
+    save_state()
+  end
 end
 local is_first = #redis.call("ZRANGEBYSCORE", workers, "(" .. now_ms, "+inf", "LIMIT", 0, 1) == 0
 local is_flushed = wants_flush and is_first
--- Its last worker left while one that was dead still stood there.
-local is_ended = is_there and is_new_life and st.ended == 1 and is_empty and not is_flushed
+-- Its last worker left while one that was dead still stood there, or died before it could say that all is done.
+local is_done = st.start == "!" and is_first and not is_of_this_run and redis.call("EXISTS", standings) == 1
+is_done = is_done and not cjson.decode(plan).persists
+local is_ended = is_there and is_new_life and (st.ended == 1 or is_done) and is_empty and not is_flushed
 if is_ended then
   is_first = true
 end
@@ -88,6 +98,24 @@ for name, key in pairs({ seeds = seeds, items = items }) do
     return { "refused", name, found, mine }
   end
 end
+local function differs()
+  return st.order ~= wanted.order
+    or st.seen ~= wanted.seen
+    or st.fingerprints ~= wanted.fingerprints
+    or (st.seeds ~= wanted.seeds and st.seeds ~= "none" and wanted.seeds ~= "none")
+    or (st.items_kind ~= wanted.items_kind and st.items_kind ~= "none" and wanted.items_kind ~= "none")
+end
+
+-- What would begin anew, or may be refused because of others, waits until those that may be alive have had the time to say so.
+if is_there and is_new_life and not is_first and (wants_flush or differs() or is_empty and seeds_waiting() == 0) then
+  local wait_ms = doubtful_ms()
+  if wait_ms > 0 then
+    save_state()
+    -- It asks more often than that: nobody else may be there to show that Redis is.
+    return { "wait", math.ceil(math.min(wait_ms, st.ttl_ms / 4)) }
+  end
+end
+
 -- Workers that live keep their kinds of keys; one without items may come to any.
 if is_there and not is_flushed and not is_first then
   for name, kind in pairs({ seeds = "seeds", items = "items_kind" }) do
@@ -115,16 +143,6 @@ elseif not is_flushed then
   end
 end
 
--- What would begin anew waits until those that may be alive have had the time to say so.
-if is_there and is_new_life and not is_first and (wants_flush or is_empty and seeds_waiting() == 0) then
-  local wait_ms = doubtful_ms()
-  if wait_ms > 0 then
-    save_state()
-    -- It asks more often than that: nobody else may be there to show that Redis is.
-    return { "wait", math.ceil(math.min(wait_ms, st.ttl_ms / 4)) }
-  end
-end
-
 if is_there then
   reclaim_lapsed("")
   -- What the same name held in a life before this one goes back first.
@@ -149,7 +167,9 @@ if is_flushed then
   for _, held in ipairs(redis.call("HKEYS", standings)) do
     redis.call("UNLINK", hands .. held)
   end
-  drop_all_staged()
+  for _, entry in ipairs(redis.call("HKEYS", staging)) do
+    drop_staged(entry)
+  end
   redis.call("UNLINK", queue, seen, state, suspects, dead, blocked, starts, due, budgets, rate)
   is_there, is_empty = load_state(), true
 end
@@ -161,7 +181,9 @@ else
     st.seen_count = redis.call("SCARD", seen)
   end
 end
-if is_first or wanted.items_kind ~= "none" then
+-- What was acknowledged is delivered, whatever becomes of the crawl.
+st.outgoing = redis.call("LLEN", outgoing)
+if (is_first and st.outgoing == 0) or wanted.items_kind ~= "none" then
   st.items_kind = wanted.items_kind
 end
 st.ttl_ms, st.heard_ms = is_first and ttl_ms or math.max(st.ttl_ms, ttl_ms), now_ms
@@ -176,7 +198,10 @@ if redis.call("HLEN", standings) > STANDINGS_KEPT then
   end
 end
 
-if is_new_life and is_first and is_empty and not (is_of_this_run and st.start == "!") then
+if was_over and not is_there then
+  -- What came after its end; its start() was run.
+  st.start = "!"
+elseif is_new_life and is_first and is_empty and not (is_of_this_run and st.start == "!" and st.was_over == 0) then
   -- A new run of the crawl: start() goes again, and may bring again what it brought before.
   st.start, st.run = "", ""
   redis.call("UNLINK", starts)

@@ -12,4 +12,5 @@ load_state()
 heard()
 save_state()
 redis.call("ZADD", workers, "XX", now_ms + tonumber(ARGV[3]), ARGV[1])
+set_standing(ARGV[1], standing.token, standing.number, standing.pages, standing.marks)
 return 1

@@ -222,6 +222,10 @@ end
 local DELIVERED_AT_ONCE, BYTES_AT_ONCE = 1000, 4 * 2 ^ 20
 local function deliver_staged()
   local done, bytes = 0, 0
+  local found = redis.call("TYPE", items).ok
+  if found ~= "none" and found ~= (st.items_kind == "list" and "list" or "stream") then
+    return 0
+  end
   while st.outgoing > 0 and done < DELIVERED_AT_ONCE and bytes < BYTES_AT_ONCE do
     local id, moved = string.match(redis.call("LINDEX", outgoing, 0) or "", "^(%d+) (%d+)$")
     local found = id and redis.call("LPOP", staged .. id, 50) or {}
@@ -240,8 +244,9 @@ local function deliver_staged()
   return done
 end
 
--- Take a worker's standing away, and put what it held back; each of its entries counts one more death if it died.
-local function reclaim(worker, has_died)
+-- Take a worker's standing away, and put what it held back; each of its entries counts one more death if it died, up to
+-- so many where that is not sure.
+local function reclaim(worker, has_died, most)
   local held = redis.call("HGETALL", hands .. worker)
   local is_any_staged = redis.call("EXISTS", staging) == 1
   for i = 2, #held, 2 do
@@ -250,7 +255,8 @@ local function reclaim(worker, has_died)
     end
     local score, member = split_held(held[i])
     free_slot(member)
-    local deaths = (string.byte(member, 9) or 0) % SEED + (has_died and 1 or 0)
+    local deaths = (string.byte(member, 9) or 0) % SEED
+    deaths = has_died and math.max(deaths, math.min(deaths + 1, most or SEED)) or deaths
     member = with_deaths(member, deaths)
     if deaths >= st.max_deaths then
       bury(score, member, "its workers died, " .. deaths .. " times")
@@ -313,15 +319,19 @@ local function clear_the_ended()
   keep_standings_for_a_day()
 end
 
--- Of a worker that a node has started the node says whether its process is gone; only of others silence is proof.
+-- Of a worker that a node has started the node says whether its process is gone; of others silence is proof.
 local function is_minded(worker)
   return string.find(worker, "~", 1, true) ~= nil
 end
 
 -- Nobody was heard for a third of a lease: Redis, or the way to it, was away for all, or its clock was set. Then each
--- worker gets a full term, counted from now, before its lease is judged. Called first by whatever is a sign of life.
+-- worker gets a full term, counted from now, before its lease is judged; tell whether that is so. Called first by
+-- whatever is a sign of life.
 local function heard()
-  local silent_ms = now_ms - st.heard_ms
+  local silent_ms, given_ms = now_ms - st.heard_ms, st.terms_ms
+  if st.ttl_ms == 0 then
+    st.ttl_ms = 30000
+  end
   if silent_ms > math.max(1000, st.ttl_ms / 3) or silent_ms < -1000 then
     for _, worker in ipairs(redis.call("ZRANGE", workers, 0, -1)) do
       redis.call("ZADD", workers, now_ms + st.ttl_ms, worker)
@@ -334,6 +344,7 @@ local function heard()
     st.idle_since, st.hungry_ms = math.min(st.idle_since, now_ms), math.min(st.hungry_ms, now_ms)
   end
   st.heard_ms = now_ms
+  return st.terms_ms ~= given_ms
 end
 
 -- For how long it may still turn out that a worker lives that was not heard since all were given a full term.
@@ -354,7 +365,11 @@ local function reclaim_lapsed(but)
   for _, worker in ipairs(redis.call("ZRANGEBYSCORE", workers, "-inf", now_ms, "LIMIT", 0, 8)) do
     if worker ~= but then
       local standing = standing_of(worker)
-      reclaim(worker, not is_minded(worker))
+      -- A node may be gone with its worker, or both be cut off. If others were heard all the time, a page may be the cause:
+      -- it is run alone from the second time on, and who falls silent with nothing but that has died of it.
+      local was_alone = standing and string.find(standing.marks, "A", 1, true)
+      local was_heard = standing and tonumber(standing.at_ms) > st.terms_ms
+      reclaim(worker, not is_minded(worker) or was_heard, is_minded(worker) and not was_alone and SUSPECT_AFTER or nil)
       if standing then
         mark_lapsed(worker, standing)
       end
