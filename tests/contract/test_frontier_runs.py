@@ -201,3 +201,14 @@ def test_a_crawl_that_was_cleared_may_be_run_again(crawl: CrawlDesk) -> None:
     assert crawl.stranger("w2").join().is_over
     crawl.crawls.clear(crawl.plan.crawl)
     assert not crawl.stranger("w2").join().is_over
+
+
+@pytest.mark.parametrize("persists", [False, True])
+def test_a_run_that_was_forgotten_is_done_again(crawl: CrawlDesk, *, persists: bool) -> None:
+    crawl.plan = replace(a_plan(persists=persists), run="r1")
+    crawl.worker("w1").leave(is_finished=True)
+    crawl.crawls.forget_runs({"another"})
+    assert crawl.stranger("w2").join().is_over
+    crawl.crawls.forget_runs({"another", "r1"})
+    joined = crawl.stranger("w2").join()
+    assert (joined.is_over, joined.start) == (False, StartRole.YOURS)
