@@ -150,3 +150,27 @@ def test_a_worker_that_is_begun_again_empties_nothing_of_its_own_run(crawl: Craw
     assert again.join(flush=True).pending == 1
     again.leave()
     assert crawl.stranger("w2", plan=replace(a_plan(), run="r2")).join(flush=True).pending == 0
+
+
+def test_a_crawl_knows_the_runs_of_all_its_workers_however_many(crawl: CrawlDesk) -> None:
+    first, *others = (crawl.worker(f"w{n}", plan=replace(a_plan(), run=f"job-{n}")) for n in range(12))
+    for worker in (*others, first):
+        worker.leave(is_finished=True)
+    assert all(crawl.stranger("late", plan=replace(a_plan(), run=f"job-{n}")).join().is_over for n in range(12))
+    assert not crawl.stranger("next", plan=replace(a_plan(), run="job-12")).join().is_over
+    assert crawl.redis.smembers("books:requests:runs") == {b"job-12"}
+
+
+def test_nothing_of_its_runs_is_left_of_a_crawl_that_was_cleared(crawl: CrawlDesk) -> None:
+    crawl.worker(plan=replace(a_plan(), run="job-1")).leave()
+    assert crawl.redis.exists("books:requests:runs")
+    crawl.crawls.clear(crawl.plan.crawl, force=True)
+    assert not crawl.redis.exists("books:requests:runs")
+
+
+def test_the_runs_that_an_older_version_noted_in_the_state_still_count(crawl: CrawlDesk) -> None:
+    worker = crawl.worker(plan=replace(a_plan(), run="job-3"))
+    crawl.redis.hset("books:requests:state", "run", "job-1 job-2")
+    worker.leave(is_finished=True)
+    for n in (1, 2, 3):
+        assert crawl.stranger("late", plan=replace(a_plan(), run=f"job-{n}")).join().is_over

@@ -348,7 +348,7 @@ if st.limited == 1 and redis.call("HLEN", budgets) > 1000 then
 end
 if st.was_over == 1 and (#leased > 0 or n_pushes > #duplicates) then
   st.ended, st.was_over = 0, 0
-  for run in each_run() do
+  for _, run in ipairs(all_runs()) do
     redis.call("ZREM", runs, st.crawl .. " " .. run)
   end
 end

@@ -150,7 +150,7 @@ if is_flushed then
     redis.call("UNLINK", hands .. held)
   end
   drop_all_staged()
-  redis.call("UNLINK", queue, seen, state, suspects, dead, blocked, starts, due, budgets, rate)
+  redis.call("UNLINK", queue, seen, state, own_runs, suspects, dead, blocked, starts, due, budgets, rate)
   is_there, is_empty = load_state(), true
 end
 if is_there then
@@ -178,8 +178,9 @@ end
 
 if is_new_life and is_first and is_empty and not (is_of_this_run and st.start == "!") then
   -- A new run of the crawl: start() goes again, and may bring again what it brought before.
-  st.start, st.run = "", ""
+  st.start = ""
   redis.call("UNLINK", starts)
+  forget_runs()
 end
 add_run(ARGV[15])
 if redis.call("EXISTS", limits) == 0 and #ARGV > 15 then
