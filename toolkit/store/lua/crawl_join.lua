@@ -29,11 +29,7 @@ if known_plan then
     return { "refused", "spider", other.spider, mine.spider }
   end
   if mine.is_named and is_begun then
-    -- Whoever was told to join changes nothing of whose crawl it is: those who come by themselves still belong there.
-    for _, name in ipairs({ "project", "bot", "digest", "arguments", "is_named" }) do
-      mine[name] = other[name]
-    end
-    plan = cjson.encode(mine)
+    plan = with_owner_of(other, mine)
   elseif not mine.is_named then
     if not is_same_project(other, mine) then
       return { "refused", "project", other.project, mine.project }

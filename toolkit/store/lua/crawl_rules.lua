@@ -418,6 +418,14 @@ local function note_end(worker)
   end
 end
 
+-- Whoever was told to join changes nothing of whose crawl it is: those who come by themselves still belong there.
+local function with_owner_of(known, plan)
+  for _, name in ipairs({ "project", "bot", "digest", "arguments", "is_named" }) do
+    plan[name] = known[name]
+  end
+  return cjson.encode(plan)
+end
+
 local function anyone_has_more()
   for _, worker in ipairs(redis.call("ZRANGE", workers, 0, -1)) do
     local standing = standing_of(worker)
