@@ -8,7 +8,7 @@ import pytest
 from support.crawl_desk import SOON_S, CrawlDesk, a_plan, a_push, acknowledge
 from support.waiting import wait_until
 
-from toolkit.model.crawls import DomainLimit, StartRole
+from toolkit.model.crawls import Disposition, DomainLimit, Done, StartRole
 from toolkit.model.names import CrawlId
 
 SLOW = "slow.example"
@@ -174,3 +174,20 @@ def test_the_runs_that_an_older_version_noted_in_the_state_still_count(crawl: Cr
     worker.leave(is_finished=True)
     for n in (1, 2, 3):
         assert crawl.stranger("late", plan=replace(a_plan(), run=f"job-{n}")).join().is_over
+
+
+def test_a_crawl_to_which_entries_were_put_back_has_not_ended_with_its_dead_worker(crawl: CrawlDesk) -> None:
+    key, _ = crawl.crawls.ends(after=None)
+    first, dead = crawl.workers(2)
+    first.push("a")
+    first.commit(done=[Done(first.take_one().entry, Disposition.DEAD, why="x")])
+    first.leave(is_finished=True)
+    crawl.crawls.requeue(crawl.plan.crawl)
+    crawl.crawls.release(dead.name, has_died=True)
+    last = crawl.worker("w3")
+    assert last.work_off() == ["a"]
+    last.leave(is_finished=True)
+
+    wait_until(lambda: crawl.crawls.ends(after=key)[1], deadline_s=SOON_S, what="the end of the crawl")
+
+    assert [end.worker for end in crawl.crawls.ends(after=key)[1]] == [last.name]
