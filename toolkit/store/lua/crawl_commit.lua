@@ -19,7 +19,8 @@ if not standing or tonumber(standing.token) < tonumber(token) then
   return { "rolled_back", -1 }
 end
 if standing.token ~= token or string.find(standing.marks, "L", 1, true) then
-  return { "lapsed", standing.token == token and standing.number or number }
+  -- Under a token of before it was not carried out, and all before it was.
+  return { "lapsed", standing.token == token and standing.number or number - 1 }
 end
 if not load_state() then
   return { "rolled_back", -1 }
