@@ -303,3 +303,53 @@ def test_a_whole_history_is_played_again(crawl: CrawlDesk, worker: Worker) -> No
     after = set(worker.work_off(at_once=5))
     pushed = {push.body for commit, _ in journal for push in commit.pushes} | {b"root"}
     assert {body.encode() for body in after} | before >= pushed
+
+
+def test_a_run_whose_join_redis_has_forgotten_is_over_with_the_crawl(crawl: CrawlDesk) -> None:
+    first = crawl.worker("w1", plan=replace(a_plan(), run="job-1"))
+    dump = crawl.dump()
+    second = crawl.worker("w2", plan=replace(a_plan(), run="job-2"))
+    crawl.restore(dump)
+    assert second.send(second.draft()).verdict is Verdict.ROLLED_BACK
+    go_on(second, number=second.number)
+    second.commit()
+    first.leave(is_finished=True)
+    second.leave(is_finished=True)
+    assert crawl.stranger("late", plan=replace(a_plan(), run="job-2")).join().is_over
+
+
+def test_a_crawl_is_not_over_until_what_is_missing_was_sent_again(crawl: CrawlDesk) -> None:
+    late, sibling = crawl.workers(2)
+    dump = crawl.dump()
+    late.push("a", "b")
+    crawl.restore(dump)
+    assert late.send(late.draft()).verdict is Verdict.ROLLED_BACK
+    go_on(late, number=late.number)
+    assert not sibling.commit().is_over
+    assert not late.commit(a_push("a"), has_more=True).is_over
+    assert sibling.work_off() == ["a"]
+    assert not sibling.commit().is_over
+    late.push("b")
+    assert sibling.work_off() == ["b"]
+    assert sibling.commit().is_over
+
+
+def test_a_worker_that_was_told_the_crawls_name_leaves_it_to_its_project_when_it_rejoins(crawl: CrawlDesk) -> None:
+    owner = crawl.worker("w1")
+    guest = crawl.worker("w2", plan=replace(a_plan(), project="news", digest="d", arguments="tag=1", is_named=True))
+    go_on(guest, number=guest.number)
+    assert crawl.crawls.plan(crawl.plan.crawl) == crawl.plan
+    owner.leave()
+    assert crawl.worker("w3").commit()
+
+
+def test_ids_stay_above_those_in_hand_when_the_clock_of_redis_is_behind(crawl: CrawlDesk, worker: Worker) -> None:
+    dump = crawl.dump()
+    worker.push("a")
+    leased = worker.take_one()
+    crawl.restore(dump)
+    assert worker.send(worker.draft()).verdict is Verdict.ROLLED_BACK
+    ahead = EntryId((int.from_bytes(leased.entry, "big") + 3_600_000_000).to_bytes(8, "big"))
+    go_on(worker, replace(leased, entry=ahead), number=worker.number)
+    worker.push("b")
+    assert worker.take_one().entry > ahead

@@ -212,3 +212,36 @@ def test_a_run_that_was_forgotten_is_done_again(crawl: CrawlDesk, *, persists: b
     crawl.crawls.forget_runs({"another", "r1"})
     joined = crawl.stranger("w2").join()
     assert (joined.is_over, joined.start) == (False, StartRole.YOURS)
+
+
+def test_a_crawl_knows_the_runs_of_all_its_workers_however_many(crawl: CrawlDesk) -> None:
+    first, *others = (crawl.worker(f"w{n}", plan=replace(a_plan(), run=f"job-{n}")) for n in range(12))
+    for worker in (*others, first):
+        worker.leave(is_finished=True)
+    assert all(crawl.stranger("late", plan=replace(a_plan(), run=f"job-{n}")).join().is_over for n in range(12))
+    assert not crawl.stranger("next", plan=replace(a_plan(), run="job-12")).join().is_over
+    assert crawl.redis.smembers("books:requests:runs") == {b"job-12"}
+
+
+def test_nothing_of_its_runs_is_left_of_a_crawl_that_was_cleared(crawl: CrawlDesk) -> None:
+    crawl.worker(plan=replace(a_plan(), run="job-1")).leave()
+    assert crawl.redis.exists("books:requests:runs")
+    crawl.crawls.clear(crawl.plan.crawl, force=True)
+    assert not crawl.redis.exists("books:requests:runs")
+
+
+def test_a_crawl_to_which_entries_were_put_back_has_not_ended_with_its_dead_worker(crawl: CrawlDesk) -> None:
+    key, _ = crawl.crawls.ends(after=None)
+    first, dead = crawl.workers(2)
+    first.push("a")
+    first.commit(done=[Done(first.take_one().entry, Disposition.DEAD, why="x")])
+    first.leave(is_finished=True)
+    crawl.crawls.requeue(crawl.plan.crawl)
+    crawl.crawls.release(dead.name, has_died=True)
+    last = crawl.worker("w3")
+    assert last.work_off() == ["a"]
+    last.leave(is_finished=True)
+
+    wait_until(lambda: crawl.crawls.ends(after=key)[1], deadline_s=SOON_S, what="the end of the crawl")
+
+    assert [end.worker for end in crawl.crawls.ends(after=key)[1]] == [last.name]

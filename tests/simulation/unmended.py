@@ -142,8 +142,8 @@ MENDS = {
         (
             (
                 "spider/exchange.py",
-                "        self._take_batch_back()\n        self._bring_back(known)\n",
-                "        self._take_batch_back()\n",
+                "            self._take_batch_back()\n        self._bring_back(known)\n",
+                "            self._take_batch_back()\n",
             ),
         ),
         is_of_crawls=True,

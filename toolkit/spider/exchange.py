@@ -72,7 +72,10 @@ class Exchange:
         self._role_gate = Gate()
 
     def join(self, *, flush: bool) -> Deferred[Joined]:
-        """Take part in the crawl; fires when Redis has answered, however long that takes, or fails for good."""
+        """Take part in the crawl; fires when Redis has answered, however long that takes, or fails for good.
+
+        A worker that was told to stop while it had to wait has not joined, and gets the answer that told it to wait.
+        """
         joined: Deferred[Joined] = Deferred()
 
         def ask() -> None:
@@ -89,11 +92,17 @@ class Exchange:
                     "Waiting up to %.0f s for workers of this crawl that may still be alive before it is begun anew",
                     answer.again_s,
                 )
-                self._clock.later(answer.again_s, ask)
+                self._clock.later(answer.again_s, ask_again, answer)
                 return
-            if not answer.is_over:
+            if answer.again_s is None and not answer.is_over:
                 self._begin(answer)
             joined.callback(answer)
+
+        def ask_again(answer: Joined) -> None:
+            if self._side.is_wanted():
+                ask()
+            else:
+                joined.callback(answer)
 
         ask()
         return joined
@@ -269,7 +278,7 @@ class Exchange:
         if self._start_ended is not None:
             self._start_ended = 0
         self.pending = joined.pending
-        self._journal.clear()
+        self._journal.begin_anew()
         self._controls_seen = joined.controls.version
         self._side.obey(joined.controls)
         self._take_role(joined.start)
@@ -281,7 +290,11 @@ class Exchange:
         A Redis that has come back older may have forgotten some of that: it is sent again.
         """
         self._hold(None)
-        self._take_batch_back()
+        if known >= self._number:
+            # It was carried out while the lease still held, and the answer to it was lost.
+            self._settle(())
+        else:
+            self._take_batch_back()
         self._bring_back(known)
         given_up = self.leases.void_all()
         dropped = self.outbox.void_pages()
@@ -353,7 +366,7 @@ class Exchange:
             )
         for sent in reversed(lost):
             self._put_back(sent)
-        self._journal.clear()
+        self._journal.drop_after(known)
         if not is_whole and (self._start_ended is None or known < self._start_ended):
             # Some of what start() has brought is gone for good, unless it is run again.
             self.has_run_start, self._start_ended = False, None

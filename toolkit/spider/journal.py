@@ -18,12 +18,16 @@ class Sent(NamedTuple):
 
 
 class Journal:
-    """The commits of the last `span_s` seconds, in their order. Times are of any clock that never goes back."""
+    """The commits of the last `span_s` seconds, in their order. Times are of any clock that never goes back.
+
+    Commits are numbered from 1 on. Those of before the numbers began anew count as 0: they are missing only in a Redis
+    that does not know the worker as it is now, which stands for -1.
+    """
 
     def __init__(self, *, span_s: float) -> None:
         self._span_s = span_s
         self._sent: deque[Sent] = deque()
-        self._forgotten = 0
+        self._forgotten = -1
 
     def add(self, sent: Sent) -> None:
         """Remember a commit, and forget those that are too old by now."""
@@ -37,9 +41,14 @@ class Journal:
 
     def reaches(self, known: int) -> bool:
         """Tell whether every commit after number `known` is remembered."""
-        return self._forgotten <= max(known, 0)
+        return self._forgotten <= known
 
-    def clear(self) -> None:
-        """Forget everything: numbers begin anew."""
-        self._sent.clear()
-        self._forgotten = 0
+    def drop_after(self, known: int) -> None:
+        """Forget the commits after number `known`, since what they brought is sent again under other numbers."""
+        while self._sent and self._sent[-1].number > known:
+            self._sent.pop()
+
+    def begin_anew(self) -> None:
+        """Let the next commit be number 1 again."""
+        self._sent = deque(sent._replace(number=0) for sent in self._sent)
+        self._forgotten = min(self._forgotten, 0)

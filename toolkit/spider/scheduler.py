@@ -286,6 +286,11 @@ class Scheduler(BaseScheduler):
             self._has_nothing_to_do = True
             self._hooks.wrap_start(nothing)
             return
+        if joined.again_s is not None:
+            logger.info("The spider is stopped before it could join the crawl %s", self._settings.plan.crawl)
+            self._has_nothing_to_do = True
+            self._hooks.wrap_start(nothing)
+            return
         self._is_open = True
         if joined.pending:
             logger.info("Resuming crawl (%d requests scheduled)", joined.pending)

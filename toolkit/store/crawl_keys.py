@@ -18,6 +18,7 @@
 | `<requests>:dead` | hash | entry → why, when, score and member (msgpack) |
 | `<requests>:blocked` | hash | entry → score and member |
 | `<requests>:starts` | set | fingerprints of what `start()` brought unfiltered |
+| `<requests>:runs` | set | the runs of all workers that came since the crawl was begun |
 | `<requests>:controls` | string | what operators wish (JSON) |
 | `<requests>:limits` | hash | domain → how many a second, how many at once |
 | `<requests>:due` | sorted set | domain with waiting entries → when the next may go, in milliseconds |

@@ -36,7 +36,7 @@ from toolkit.spider.exchange import Exchange
 from toolkit.spider.leases import Lease
 from toolkit.spider.outbox import Batch
 
-TTL_S = 30.0
+TTL_S, JOURNAL_S = 30.0, 5.0
 
 
 class HandClock:
@@ -136,7 +136,7 @@ class Crawl:
     """The side of the crawl: takes everything, and remembers what it was told."""
 
     def __init__(self) -> None:
-        self.taking = True
+        self.taking = self.wanted = True
         self.leases: list[Lease] = []
         self.confirmed: list[bytes] = []
         self.duplicates: list[int] = []
@@ -152,7 +152,7 @@ class Crawl:
         return self.taking
 
     def is_wanted(self) -> bool:
-        return True
+        return self.wanted
 
     def receive(self, leases: Sequence[Lease]) -> None:
         self.leases += leases
@@ -196,7 +196,7 @@ class Desk:
         self.clock, self.wire, self.crawl = HandClock(), Wire(), Crawl()
         calls = Calls(self.wire, self.clock, self.crawl.count)  # type: ignore[arg-type]  # the test's courier
         self.exchange = Exchange(
-            self.crawl, calls, self.clock, worker=WorkerName("w1"), ttl_s=TTL_S, journal_s=5.0, room=100
+            self.crawl, calls, self.clock, worker=WorkerName("w1"), ttl_s=TTL_S, journal_s=JOURNAL_S, room=100
         )
         self.crawl.ready = self.exchange.leases.ready
         self.joined: Deferred[Joined] = self.exchange.join(flush=False)
@@ -453,3 +453,90 @@ def test_a_worker_that_slept_through_the_end_of_its_crawl_sends_nothing_more(des
     desk.clock.move(100)
     assert not desk.wire.waiting
     assert not desk.exchange.room.is_used_up
+
+
+@pytest.mark.parametrize("before", [Verdict.ROLLED_BACK, Verdict.LAPSED])
+def test_what_was_sent_before_a_first_rollback_or_lapse_is_sent_again_after_a_deeper_one(before: Verdict) -> None:
+    desk = start_of(b"a", b"b")
+    go_through(desk, before)
+    desk.commit()
+    desk.commit(Verdict.ROLLED_BACK, known=-1)
+    desk.wire.answer(10)
+    desk.wire.answer(())
+    again = desk.commit(start=StartRole.YOURS)
+    assert [push.body for push in again.pushes] == [b"a", b"b"]
+    assert again.start_is_done
+    assert desk.crawl.lost_starts == 0
+
+
+@pytest.mark.parametrize("before", [Verdict.ROLLED_BACK, Verdict.LAPSED])
+def test_start_runs_again_where_a_deeper_rollback_goes_behind_all_that_is_remembered(before: Verdict) -> None:
+    desk = start_of(b"a", b"b")
+    desk.clock.move(2 * JOURNAL_S)
+    go_through(desk, before)
+    desk.commit()
+    desk.commit(Verdict.ROLLED_BACK, known=-1)
+    desk.wire.answer(10)
+    desk.wire.answer(())
+    assert not desk.commit(start=StartRole.YOURS).start_is_done
+    assert desk.crawl.lost_starts == 1
+
+
+def test_a_commit_whose_answer_was_lost_before_a_lapse_is_not_sent_again(desk: Desk) -> None:
+    desk.commit()
+    desk.exchange.outbox.item(b"loose")
+    desk.push(b"a")
+    first = desk.commit(Verdict.LAPSED, known=2)
+    assert (first.number, first.loose_items) == (2, (b"loose",))
+    desk.wire.answer(Joined(8, 0, StartRole.DONE, Controls()))
+    again = desk.commit()
+    assert (again.pushes, again.loose_items) == ((), ())
+    assert desk.crawl.confirmed == [b"a"]
+    desk.commit(Verdict.ROLLED_BACK, known=-1)
+    desk.wire.answer(9)
+    desk.wire.answer(())
+    assert desk.commit().loose_items == (b"loose",)
+
+
+def test_a_worker_that_is_told_to_stop_while_it_waits_to_join_sends_nothing() -> None:
+    desk = Desk()
+    desk.wire.answer(Joined(0, 0, StartRole.WAIT, Controls(), again_s=5.0))
+    desk.clock.move(4)
+    assert not desk.joined.called
+    desk.crawl.wanted = False
+    desk.clock.move(1)
+    assert desk.joined.called
+    desk.clock.move(100)
+    assert not desk.wire.waiting
+
+
+def test_a_worker_that_may_not_join_yet_and_was_told_to_stop_sends_nothing() -> None:
+    desk = Desk()
+    desk.crawl.wanted = False
+    desk.wire.answer(Joined(0, 0, StartRole.WAIT, Controls(), again_s=5.0))
+    assert desk.joined.called
+    desk.clock.move(100)
+    assert not desk.wire.waiting
+
+
+def start_of(*bodies: bytes) -> Desk:
+    """Return a worker that has run `start()` to its end, with a commit for each of these."""
+    desk = Desk().begin(start=StartRole.YOURS)
+    for body in bodies:
+        desk.push(body)
+        desk.commit(start=StartRole.YOURS)
+    desk.exchange.outbox.end_start()
+    desk.exchange.added()
+    desk.commit(start=StartRole.YOURS)
+    return desk
+
+
+def go_through(desk: Desk, verdict: Verdict) -> None:
+    """Let a worker lapse, or its Redis come back a little older; it costs nothing that was sent."""
+    known = desk.commit().number
+    desk.commit(verdict, known=known)
+    if verdict is Verdict.LAPSED:
+        desk.wire.answer(Joined(8, 0, StartRole.DONE, Controls()))
+    else:
+        desk.wire.answer(9)
+        desk.wire.answer(())

@@ -30,8 +30,28 @@ def test_a_young_worker_remembers_everything() -> None:
     assert Journal(span_s=5.0).reaches(0)
 
 
-def test_numbers_that_begin_anew_forget_the_old_ones() -> None:
-    journal = a_journal(commits=20)
-    journal.clear()
-    assert journal.after(-1) == []
+def test_what_was_sent_before_numbers_began_anew_is_missing_only_where_the_worker_is_not_known() -> None:
+    journal = a_journal(commits=3)
+    journal.begin_anew()
+    journal.add(Sent(1, 4.0, ()))
+    assert [sent.at for sent in journal.after(0)] == [4.0]
+    assert [sent.at for sent in journal.after(-1)] == [1.0, 2.0, 3.0, 4.0]
     assert journal.reaches(-1)
+
+
+def test_what_was_forgotten_before_numbers_began_anew_stays_forgotten() -> None:
+    for journal in (a_journal(commits=20), a_journal(commits=3)):
+        journal.begin_anew()
+        journal.add(Sent(1, 26.0, ()))
+        assert journal.reaches(0)
+        assert not journal.reaches(-1)
+
+
+def test_what_is_sent_again_is_remembered_under_its_new_number_alone() -> None:
+    journal = a_journal(commits=20)
+    journal.drop_after(17)
+    assert [sent.number for sent in journal.after(-1)] == [15, 16, 17]
+    journal.drop_after(-1)
+    assert journal.after(-1) == []
+    assert journal.reaches(20)
+    assert not journal.reaches(-1)

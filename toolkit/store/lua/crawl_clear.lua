@@ -20,6 +20,7 @@ for _, domain in ipairs(redis.call("ZRANGE", due, 0, -1)) do
 end
 drop_all_staged()
 st.outgoing = 0
+redis.call("UNLINK", own_runs)
 keep_standings_for_a_day()
 redis.call("UNLINK", queue, seeds, suspects, dead, blocked, starts, controls, limits, due, budgets, rate, workers)
 if ARGV[4] ~= "1" then

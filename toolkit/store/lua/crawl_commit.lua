@@ -19,7 +19,8 @@ if not standing or tonumber(standing.token) < tonumber(token) then
   return { "rolled_back", -1 }
 end
 if standing.token ~= token or string.find(standing.marks, "L", 1, true) then
-  return { "lapsed", standing.token == token and standing.number or number }
+  -- Under a token of before it was not carried out, and all before it was.
+  return { "lapsed", standing.token == token and standing.number or number - 1 }
 end
 if not load_state() then
   return { "rolled_back", -1 }
@@ -349,7 +350,7 @@ if st.limited == 1 and redis.call("HLEN", budgets) > 1000 then
 end
 if st.was_over == 1 and (#leased > 0 or n_pushes > #duplicates) then
   st.ended, st.was_over = 0, 0
-  for run in each_run() do
+  for _, run in ipairs(redis.call("SMEMBERS", own_runs)) do
     redis.call("ZREM", runs, st.crawl .. " " .. run)
   end
 end

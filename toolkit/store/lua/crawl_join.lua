@@ -29,11 +29,7 @@ if known_plan then
     return { "refused", "spider", other.spider, mine.spider }
   end
   if mine.is_named then
-    -- Whoever was told to join changes nothing of whose crawl it is: those who come by themselves still belong there.
-    for _, name in ipairs(is_begun and { "project", "bot", "digest", "arguments", "is_named" } or { "project", "bot" }) do
-      mine[name] = other[name]
-    end
-    plan = cjson.encode(mine)
+    plan = with_owner_of(other, mine, is_begun)
   elseif not mine.is_named then
     if not is_same_project(other, mine) then
       return { "refused", "project", other.project, mine.project }
@@ -63,7 +59,7 @@ end
 local was_over = is_new_life and ARGV[15] ~= "" and redis.call("ZSCORE", runs, crawl .. " " .. ARGV[15])
 if was_over then
   -- Another run may be under way by now. And something may have come after it was over: seeds, or what was put back.
-  local is_anothers = is_there and st.run ~= "" and not is_of_this_run
+  local is_anothers = is_there and redis.call("EXISTS", own_runs) == 1 and not is_of_this_run
   if is_anothers or (is_empty and seeds_waiting() == 0) then
     return { "over" }
   end
@@ -170,7 +166,7 @@ if is_flushed then
   for _, entry in ipairs(redis.call("HKEYS", staging)) do
     drop_staged(entry)
   end
-  redis.call("UNLINK", queue, seen, state, suspects, dead, blocked, starts, due, budgets, rate)
+  redis.call("UNLINK", queue, seen, state, own_runs, suspects, dead, blocked, starts, due, budgets, rate)
   is_there, is_empty = load_state(), true
 end
 if is_there then
@@ -203,8 +199,8 @@ if was_over and not is_there then
   st.start = "!"
 elseif is_new_life and is_first and is_empty and not (is_of_this_run and st.start == "!" and st.was_over == 0) then
   -- A new run of the crawl: start() goes again, and may bring again what it brought before.
-  st.start, st.run = "", ""
-  redis.call("UNLINK", starts)
+  st.start = ""
+  redis.call("UNLINK", starts, own_runs)
 end
 add_run(ARGV[15])
 if redis.call("EXISTS", limits) == 0 and #ARGV > 15 then

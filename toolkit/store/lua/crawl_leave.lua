@@ -22,7 +22,7 @@ local is_over = is_finished
   and st.outgoing == 0
   and not anyone_has_more()
 if is_over then
-  for run in each_run() do
+  for _, run in ipairs(redis.call("SMEMBERS", own_runs)) do
     redis.call("ZADD", runs, now_ms, ARGV[5] .. " " .. run)
   end
   note_end(worker)

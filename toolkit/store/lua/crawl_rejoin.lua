@@ -5,7 +5,11 @@
 --       budget; then of each entry: member, score, fingerprint or "", root
 -- RETURNS: the new token
 -- INCLUDES: crawl_seen
-local worker, number, ttl_ms, crawl = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local worker, number, ttl_ms, crawl, plan = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], ARGV[6]
+local known_plan = redis.call("HGET", registry, crawl)
+if known_plan and cjson.decode(plan).is_named then
+  plan = with_owner_of(cjson.decode(known_plan), cjson.decode(plan), true)
+end
 
 local is_blank = not load_state()
 if is_blank then
@@ -66,6 +70,8 @@ end
 for at = first_entry, #ARGV, 4 do
   local member, score, form, root = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local entry = string.sub(member, 1, 8)
+  -- A clock that is behind would give out once more what is in hand.
+  st.seq = math.max(st.seq, (struct.unpack(">I8", entry)))
   local is_new_here = form ~= "" and is_new(form, root)
   if redis.call("HEXISTS", hands .. worker, entry) == 0 and not is_in_other_hands(entry) then
     -- What this Redis has never heard of was pushed after the time it is from. Unless its push came again already, or
@@ -83,9 +89,10 @@ end
 local known = standing_of(worker)
 local token = string.format("%.0f", math.max(next_number(), tonumber(ARGV[2]) + 1))
 st.seq = math.max(st.seq, tonumber(token))
-set_standing(worker, token, number, known and known.pages or 0, "-")
+-- Before its next commit says otherwise it may have more to send: what this Redis has forgotten.
+set_standing(worker, token, number, known and known.pages or 0, "M")
 redis.call("ZADD", workers, now_ms + ttl_ms, worker)
-redis.call("HSET", registry, crawl, ARGV[6])
+redis.call("HSET", registry, crawl, plan)
 redis.call("HSET", homes, worker, crawl)
 save_state()
 return token

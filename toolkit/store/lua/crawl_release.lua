@@ -12,7 +12,7 @@ if not redis.call("ZSCORE", workers, worker) or not standing or not load_state()
 end
 local count = reclaim(worker, ARGV[2] == "1")
 mark_lapsed(worker, standing)
-if st.ended == 1 then
+if st.ended == 1 and pending() == 0 then
   -- The others have left a crawl that was over, and this one stood there still.
   note_end(worker)
 end

@@ -10,6 +10,7 @@ local workers, standings, hands, suspects, dead = KEYS[6], KEYS[7], KEYS[8], KEY
 local blocked, starts, controls, limits, due = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local domains, budgets, rate, garbage = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
 local registry, runs, homes = KEYS[20], KEYS[21], KEYS[22]
+local own_runs = queue .. ":runs"
 local SEED = 128
 local SUSPECT_AFTER = 2 -- as in model/crawls.py
 
@@ -22,7 +23,7 @@ local NUMBERS = {
   "ttl_ms", "outgoing",
 }
 local TEXTS = {
-  "order", "seen", "seeds", "items_kind", "start", "suspect_of", "crawl", "run", "hungry", "seen_epoch", "bloom",
+  "order", "seen", "seeds", "items_kind", "start", "suspect_of", "crawl", "hungry", "seen_epoch", "bloom",
   "fingerprints",
 }
 local st, loaded = {}, false
@@ -315,7 +316,7 @@ end
 -- Clear a crawl that is over; what is dead or blocked stays for the operator, seeds and items for whoever they are for.
 local function clear_the_ended()
   set_aside_seen()
-  redis.call("UNLINK", queue, seen, state, suspects, starts, controls, limits, due, budgets, rate)
+  redis.call("UNLINK", queue, seen, state, own_runs, suspects, starts, controls, limits, due, budgets, rate)
   keep_standings_for_a_day()
 end
 
@@ -395,23 +396,15 @@ local function in_all_hands()
   return sum
 end
 
--- A crawl has the runs of all who came to it since it was begun, the last ten of them: parted by spaces.
-local MAX_RUNS = 10
+-- A crawl has the runs of all who came to it since it was begun.
 local function is_of_run(run)
-  return run ~= "" and string.find(" " .. st.run .. " ", " " .. run .. " ", 1, true) ~= nil
+  return run ~= "" and redis.call("SISMEMBER", own_runs, run) == 1
 end
 
 local function add_run(run)
-  if run ~= "" and not is_of_run(run) then
-    st.run = st.run == "" and run or st.run .. " " .. run
-    if select(2, string.gsub(st.run, " ", "")) >= MAX_RUNS then
-      st.run = string.match(st.run, "^%S+ (.*)$")
-    end
+  if run ~= "" then
+    redis.call("SADD", own_runs, run)
   end
-end
-
-local function each_run()
-  return string.gmatch(st.run, "%S+")
 end
 
 local RUNS_KEPT_MS = 7 * 86400 * 1000
@@ -423,6 +416,15 @@ local function note_end(worker)
     redis.call("ZADD", runs, now_ms, cjson.encode({ st.crawl, worker, pages, delivered }))
     redis.call("ZREMRANGEBYSCORE", runs, "-inf", now_ms - RUNS_KEPT_MS)
   end
+end
+
+-- Whoever was told to join changes nothing of whose crawl it is: those who come by themselves still belong there.
+local function with_owner_of(known, plan, is_begun)
+  local kept = is_begun and { "project", "bot", "digest", "arguments", "is_named" } or { "project", "bot" }
+  for _, name in ipairs(kept) do
+    plan[name] = known[name]
+  end
+  return cjson.encode(plan)
 end
 
 local function anyone_has_more()
