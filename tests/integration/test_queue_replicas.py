@@ -9,11 +9,13 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import redis
+from support.crawl_desk import LONG_S, CrawlDesk
 from support.desk import Desk
 from support.node_spiders import VERSION, a_node_job, ended, node_egg
 from support.plugin_node import PluginNode
@@ -445,3 +447,18 @@ def test_what_was_done_just_before_the_primary_died_is_known_to_the_promoted_one
             lambda: owner(family.primary, desk, "claimed") == last.token, deadline_s=SOON_S, what="it to catch up"
         )
         assert desk.states("done", "lost", "cancelled", "claimed") == ["finished", "running", "cancelled", "running"]
+
+
+def test_a_crawl_is_over_for_a_worker_when_a_replica_has_all_that_it_did(family: Family, tmp_path: Path) -> None:
+    with ExitStack() as closing:
+        desk = CrawlDesk(family.primary.url, tmp_path / "crawl", closing)
+        worker = desk.worker()
+        token = worker.token
+        assert worker.frontier.is_kept(worker.name, token, ttl_s=LONG_S)
+        family.freeze()
+        assert not worker.frontier.is_kept(worker.name, token, ttl_s=LONG_S)
+        family.thaw()
+        kept = partial(worker.frontier.is_kept, worker.name, token, ttl_s=LONG_S)
+        wait_until(kept, deadline_s=FAILOVER_S, what="a replica to acknowledge again")
+        worker.leave()
+        assert not worker.frontier.is_kept(worker.name, token, ttl_s=LONG_S)

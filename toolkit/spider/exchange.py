@@ -54,7 +54,7 @@ class Exchange:
         self.has_run_start = False
         """This worker has run `start()` to its end, and all that it brought is sent."""
         self.is_over = False
-        """The last answer said so, and nothing was collected since."""
+        """The last answer said so, a replica has all that led to it, and nothing was collected since."""
         self.idle_s = 0.0
         self._side, self._calls, self._clock = side, calls, clock
         self._worker, self._ttl_s = worker, ttl_s
@@ -238,7 +238,20 @@ class Exchange:
             self._hand_back(leases)
         elif leases:
             self._side.receive(leases)
-        self.is_over = answer.is_over and not self.outbox and not self.leases
+        is_over = answer.is_over and not self.outbox and not self.leases
+        if is_over and not self.is_over and self._leaving is None:
+            # Once this worker has gone, nobody may be left who could bring what a promoted replica lacks.
+            token = self.token or 0
+            self._calls.make(
+                lambda: lambda frontier: frontier.is_kept(self._worker, token, ttl_s=self._ttl_s),
+                lambda is_kept, _: self._ended(is_kept=is_kept),
+                self._failed,
+            )
+            return
+        self._ended(is_kept=is_over)
+
+    def _ended(self, *, is_kept: bool) -> None:
+        self.is_over = is_kept and not self.outbox and not self.leases
         self._side.heed()
         self.look()
 

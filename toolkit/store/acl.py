@@ -42,7 +42,7 @@ _FRONTIER = _words(
     "bitfield del exists expire get getrange hdel hexists hget hgetall hincrby hkeys hlen hmget hrandfield hset hsetnx"
     " hvals lindex llen lpop lpush lrange lrem lset ltrim persist rpop rpush sadd scard set setbit setrange sismember"
     " smembers spop srem sscan ttl type unlink xadd xlen zadd zcard zpopmax zpopmin zrange zrangebyscore zrem"
-    " zremrangebyrank zremrangebyscore zscore zunionstore"
+    " zremrangebyrank zremrangebyscore zscore zunionstore info wait"
 )
 _QUEUE = _words(
     "append blmpop del exists get hdel hexists hget hgetall hincrby hlen hmget hscan hset hvals incr lindex llen"

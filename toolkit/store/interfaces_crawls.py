@@ -66,6 +66,12 @@ class Frontier(Protocol):
     def renew(self, worker: WorkerName, token: int, *, ttl_s: float) -> bool:
         """Keep the lease without a commit; `False` when it has lapsed. For a worker whose reactor is busy."""
 
+    def is_kept(self, worker: WorkerName, token: int, *, ttl_s: float) -> bool:
+        """Keep the lease, and tell whether a replica has all that the worker sent; `True` where there is none.
+
+        Waits 0.25 s at most; a Redis that had replicas counts as one without when none has acknowledged for 15 s.
+        """
+
     def held(self, worker: WorkerName, token: int) -> Sequence[EntryId]:
         """Return the entries that are in the worker's hands as Redis knows it; none under an old token."""
 

@@ -117,6 +117,12 @@ class RedisFrontier:
         """See `Frontier.renew`."""
         return bool(self._run("crawl_renew", [worker, token, _ms(ttl_s)]))
 
+    def is_kept(self, worker: WorkerName, token: int, *, ttl_s: float) -> bool:
+        """See `Frontier.is_kept`."""
+        # A replica receives all writes in their order, so one that has this has those before it.
+        is_there, is_kept = self._door.run_kept("crawl_renew", keys=self._keys.all, args=[worker, token, _ms(ttl_s)])
+        return bool(is_there) and is_kept
+
     def held(self, worker: WorkerName, token: int) -> Sequence[EntryId]:
         """See `Frontier.held`."""
         standing, held = self._door.ask_together_for_bytes(

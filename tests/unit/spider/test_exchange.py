@@ -122,6 +122,9 @@ class Wire:
     def join(self, *_: Any, **more: Any) -> None:
         self.asked.append(("join", more))
 
+    def is_kept(self, *_: Any, **__: Any) -> None:
+        self.asked.append(("is_kept", None))
+
     def held(self, *_: Any) -> None:
         self.asked.append(("held", None))
 
@@ -365,6 +368,15 @@ def test_a_refusal_ends_the_crawl_and_the_worker_leaves_without_a_word(desk: Des
 
 def test_the_crawl_is_over_only_while_nothing_was_collected_since(desk: Desk) -> None:
     desk.commit(is_over=True)
+    assert not desk.exchange.is_over
+    desk.wire.answer(answer=False)
+    assert not desk.exchange.is_over
+    desk.commit(is_over=True)
+    desk.wire.answer(answer=True)
+    assert desk.wire.asked[-1][0] == "is_kept"
+    assert desk.exchange.is_over
+    desk.commit(is_over=True)
+    assert desk.wire.asked[-1][0] == "commit"
     assert desk.exchange.is_over
     desk.push(b"from an idle handler")
     assert not desk.exchange.is_over
