@@ -281,13 +281,10 @@ class Scheduler(BaseScheduler):
         self._hooks.hold_output(lambda: exchange.room.is_used_up, exchange.room.wait)
 
     def _joined(self, joined: Joined) -> None:
-        if joined.is_over:
-            logger.info("The crawl %s is over already: there is nothing to do", self._settings.plan.crawl)
-            self._has_nothing_to_do = True
-            self._hooks.wrap_start(nothing)
-            return
-        if joined.again_s is not None:
-            logger.info("The spider is stopped before it could join the crawl %s", self._settings.plan.crawl)
+        was_stopped = joined.again_s is not None
+        if joined.is_over or was_stopped:
+            why = "was not joined before the spider was told to stop" if was_stopped else "is over already"
+            logger.info("The crawl %s %s: there is nothing to do", self._settings.plan.crawl, why)
             self._has_nothing_to_do = True
             self._hooks.wrap_start(nothing)
             return
