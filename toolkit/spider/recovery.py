@@ -27,8 +27,8 @@ def taken_again(
 def agree(leases: Leases, outbox: Outbox, held: Sequence[EntryId]) -> int:
     """Bring the worker to what Redis has in its hands; return how many collected things were dropped for it.
 
-    What only Redis knows of goes back: an answer that leased it was lost. What only the worker knows of is void: others
-    have it and do it again, with all that its page brings.
+    What only Redis knows of goes back: an answer that leased it was lost, or Redis gave it to others and has forgotten
+    that. What only the worker knows of is void: others have it and do it again, with all that its page brings.
     """
     there = frozenset(held)
     for lease in (*leases, *outbox.pages()):
@@ -36,6 +36,6 @@ def agree(leases: Leases, outbox: Outbox, held: Sequence[EntryId]) -> int:
             lease.void()
     leases.drop_void()
     dropped = outbox.drop_void()
-    for entry in there - {lease.entry for lease in (*leases, *outbox.ending())}:
+    for entry in there - {lease.entry for lease in (*leases, *outbox.ending()) if not lease.is_void}:
         outbox.end(None, Done(entry, Disposition.BACK))
     return dropped

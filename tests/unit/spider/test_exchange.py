@@ -315,6 +315,16 @@ def test_what_siblings_have_by_then_is_given_up_after_a_rollback(desk: Desk) -> 
     assert theirs.is_void
 
 
+def test_what_was_given_up_goes_back_when_a_second_rollback_brings_it_into_hand_again(desk: Desk) -> None:
+    mine, theirs = desk.lease(b"mine", b"theirs")
+    for leases in ((mine.entry,), (mine.entry, theirs.entry)):
+        desk.commit(Verdict.ROLLED_BACK, known=-1)
+        desk.wire.answer(9)
+        desk.wire.answer(leases)
+    done = desk.commit().done
+    assert [(each.entry, each.disposition) for each in done] == [(theirs.entry, Disposition.BACK)]
+
+
 def test_a_worker_that_leaves_hands_back_what_is_ready_and_sends_all_first(desk: Desk) -> None:
     desk.lease(b"one", b"two")
     desk.push(b"last")
