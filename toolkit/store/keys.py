@@ -34,7 +34,7 @@ of nodes into one slot, so that a script may touch several. Nothing else of a sh
 | | | `seq`: how many jobs ever came, which gives each its age; `open`, `ended`: how many are not final, and are |
 | `nodes` | hash | node → its last report (JSON) |
 | `nodes:beats` | sorted set | node → its last heartbeat, in milliseconds |
-| `nodes:sessions` | hash | node → whose the name is (JSON: session, home) |
+| `nodes:sessions` | hash | node → whose the name is (JSON: session, home), and when it last named all its claims |
 | `nodes:room` | sorted set | node that may take jobs → share of its slots that is taken |
 | `nodes:draining` | hash | node → who drained it, and when (JSON) |
 | `nodes:clashes` | hash | node → who else claimed its name, and when (JSON) |
