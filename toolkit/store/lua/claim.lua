@@ -4,7 +4,7 @@
 --       process of, their ids, then the lines
 -- RETURNS: {"job", id, token, facts, order} | {"wait", ms} | {"none", ms until the next delayed job, or -1}
 --          | {"beat"}: it has given no sign of life since Redis came back
--- INCLUDES: queue_rules
+-- INCLUDES: kept_rules
 local node, session, lease_ms, patience_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local slots, running = tonumber(ARGV[5]), tonumber(ARGV[6])
 
