@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
-from support.queue_desk import QueueDesk, a_report, names
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-from toolkit.model.errors import ConflictError
+import pytest
+from support.queue_desk import SOON_S, QueueDesk, a_report, names, queue_desk
+from support.stores import SHOP, V1
+from support.tcp_relay import TcpRelay
+from support.waiting import wait_until
+
+from toolkit.model.errors import ConflictError, StoreUnreachableError
 from toolkit.model.jobs import JobState
-from toolkit.model.queue import NothingToClaim
+from toolkit.model.names import SpiderName
+from toolkit.model.queue import Line, NothingToClaim
 
 
 def test_a_claim_whose_answer_was_lost_goes_back_uncounted(desk: QueueDesk) -> None:
@@ -142,3 +150,48 @@ def test_a_free_place_is_seen_by_caps_after_a_reconcile(desk: QueueDesk) -> None
     desk.queue.reconcile(report, [])
     assert desk.queue.busy(project) == 0
     assert desk.redis.exists(desk.keys.busy, desk.keys.owners, desk.keys.leases) == 0
+
+
+@contextmanager
+def stuck(desk: QueueDesk, folder: Path, call: Callable[[QueueDesk], object]) -> Iterator[None]:
+    """Let a call get stuck on the way, and given up; behind the block it has arrived all the same."""
+    port = int(desk.redis.info("server")["tcp_port"])
+
+    def calls() -> int:
+        return int(desk.redis.info("commandstats")["cmdstat_evalsha"]["calls"])
+
+    with TcpRelay(port) as relay:
+        url = f"redis://127.0.0.1:{relay.port}/0?socket_timeout=1"
+        with queue_desk(url, folder) as other:
+            call(other)
+            relay.holds = True
+            with pytest.raises(StoreUnreachableError):
+                call(other)
+            yield
+            before = calls()
+            relay.holds = False
+            wait_until(lambda: calls() > before, deadline_s=SOON_S, what="the call to arrive")
+
+
+def test_one_that_was_stuck_on_the_way_takes_no_job_that_was_claimed_since(desk: QueueDesk, tmp_path: Path) -> None:
+    report = desk.register(a_report())
+    with stuck(desk, tmp_path / "slow", lambda other: other.queue.reconcile(report, [])):
+        assert desk.queue.reconcile(report, []) == {}
+        desk.add("a1", attempts=1)
+        claim = desk.run(report)
+        # What is kept of the session stays with its signs of life.
+        desk.beat(report, claim)
+
+    assert desk.states("a1") == ["running"]
+    assert desk.beat(report, claim).stale == ()
+
+
+def test_a_claim_that_was_stuck_until_its_node_had_settled_all_takes_no_job(desk: QueueDesk, tmp_path: Path) -> None:
+    report = desk.register(a_report())
+    line = Line(SHOP, V1, SpiderName("books")).name
+    with stuck(desk, tmp_path / "slow", lambda other: other.queue.claim(report, [line], running=0)):
+        assert desk.queue.reconcile(report, []) == {}
+        desk.add("a1", attempts=1)
+
+    assert (desk.states("a1"), desk.job("a1").attempt) == (["pending"], 0)
+    assert desk.claim(report).job.attempt == 1

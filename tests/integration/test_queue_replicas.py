@@ -204,6 +204,31 @@ def test_an_end_that_no_replica_has_is_to_be_told_again(desk: QueueDesk, family:
     assert wait_until(taken, deadline_s=SOON_S, what="the end to be taken") is JobState.FINISHED
 
 
+def test_an_end_that_no_replica_has_does_not_count_as_kept_on_a_new_connection(desk: QueueDesk, family: Family) -> None:
+    desk.add("a1")
+    claim = desk.run(desk.register(a_report()))
+    family.freeze()
+    for _ in range(3):
+        with pytest.raises(StoreUnreachableError):
+            desk.finish(claim)
+        desk.nodes.look_anew()
+
+
+def test_claims_that_give_nothing_over_new_connections_do_not_put_off_the_trust_in_a_server_alone(
+    desk: QueueDesk, family: Family, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "ALONE_AFTER_S", 2.0)
+    desk.add("a1")
+    report = desk.register(a_report())
+    family.freeze()
+    assert desk.look(report) == NOT_KEPT
+    ends_at = time.monotonic() + 2.0
+    while time.monotonic() < ends_at:
+        desk.nodes.look_anew()
+        desk.queue.claim(report, [], running=0)
+    assert isinstance(desk.look(report), Claimed)
+
+
 def test_one_replica_of_two_is_enough_whichever_was_away(desk: QueueDesk, family: Family) -> None:
     one, two = family.replicas
     jobs = [f"a{number}" for number in range(30)]

@@ -1,4 +1,4 @@
-"""A TCP relay before a real server: its connections can be cut, or swallowed as by a network that drops everything."""
+"""A TCP relay before a real server: it cuts connections, holds up what they bring, or drops all, as a network may."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import select
 import socket
 import threading
+import time
 from types import TracebackType
 from typing import Self
 
@@ -13,11 +14,15 @@ from support.ports import free_port
 
 
 class TcpRelay:
-    """Forwards `port` to a port of this machine: `with TcpRelay(server.port) as relay: ... relay.cut()`."""
+    """Forwards `port` to a port of this machine: `with TcpRelay(server.port) as relay: ... relay.cut()`.
+
+    While it `holds`, nothing arrives; what was sent arrives when that is over, also when its sender is gone by then.
+    """
 
     def __init__(self, target_port: int) -> None:
         self.port = free_port()
         self.swallows = False
+        self.holds = False
         self._target_port = target_port
         self._listener = socket.create_server(("127.0.0.1", self.port))
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
@@ -38,6 +43,7 @@ class TcpRelay:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        self.holds = False
         self.cut()
 
     def _accept(self) -> None:
@@ -57,5 +63,7 @@ class TcpRelay:
                     part = each.recv(1 << 16)
                     if not part:
                         return
+                    while self.holds:
+                        time.sleep(0.01)
                     if not self.swallows:
                         (server if each is client else client).sendall(part)

@@ -67,8 +67,15 @@ class Delivery:
                 parcel.folder.write(ENDING, write_ending(parcel.ending, ended_at=parcel.ended_at))
             except OSError as error:
                 _log.warn("The ending of {job} could not be written: {why}", job=parcel.claim.job_id, why=error)
-        self._open[parcel.claim.token] = parcel
-        (after or succeed(None)).addCallback(lambda _: self._try(parcel))
+        token = parcel.claim.token
+        self._open[token] = parcel
+        self._under_way.add(token)
+
+        def go(_: object) -> None:
+            self._under_way.discard(token)
+            self._try(parcel)
+
+        (after or succeed(None)).addCallback(go)
 
     def retry(self) -> None:
         """Tell again what was not heard; after every heartbeat that Redis answered."""

@@ -79,6 +79,7 @@ class Heartbeat(MultiService):
         self._is_beating = False
         self._is_wanted = False
         self._is_stopping = False
+        self._is_unheard = False
         self._away_since: float | None = None
         self._clash_told_at: float | None = None
         self._releases: int | None = None
@@ -143,9 +144,13 @@ class Heartbeat(MultiService):
                 return shared.nodes.beat(present.of(report), held, ended=ended, was_registered=was_registered)
 
             present.learn(shared)
-            answer = once()
+            first = once()
+            if not present.learn(shared):
+                return first
             # The connection was made anew for this: what was told may be the address that the machine had before.
-            return once() if present.learn(shared) else answer
+            second = once()
+            # All else is said until it is heeded.
+            return replace(second, taken_up=(*first.taken_up, *second.taken_up))
 
         return asked, beat
 
@@ -167,7 +172,9 @@ class Heartbeat(MultiService):
         launcher.drop(answer.stale)
         launcher.heed(answer.wishes, asked.difference(answer.stale))
         launcher.readmit(answer.unknown)
-        launcher.tell_starts(again=asked if has_returned else answer.taken_up)
+        # An answer that was lost may have told of claims taken up, whose starts are not known any more.
+        launcher.tell_starts(again=asked if has_returned or self._is_unheard else answer.taken_up)
+        self._is_unheard = False
         launcher.delivery.retry()
         launcher.departures.retry()
         launcher.delivery.tell_again([*answer.unheard, *answer.unknown])
@@ -190,6 +197,7 @@ class Heartbeat(MultiService):
             self._look_for_questions()
 
     def _unheard(self, failure: Failure) -> None:
+        self._is_unheard = True
         self._housekeeping.live_nodes = 0
         error = failure.value
         if isinstance(error, ConflictError):

@@ -77,11 +77,11 @@ class ClaimingPoller:
         self._must_reconcile = True
 
     def look(self) -> None:
-        """Take jobs for all free slots, if there are any; called while a look is under way, it is done once more."""
+        """Settle what is in doubt, and take jobs for all free slots; called while that goes on, it is done again."""
         if self._round is not None:
             self._is_wanted = True
             return
-        if not self._free or self.membership.unready is not None or self._machine.monotonic() < self._rests_until:
+        if not self._is_due():
             return
         self._round = Deferred.fromCoroutine(self._take_jobs())
         self._round.addErrback(self._failed)
@@ -101,21 +101,34 @@ class ClaimingPoller:
             self._round.addBoth(lambda _: settled.callback(None))
         return settled
 
+    def _has_room(self) -> bool:
+        return bool(self._free) and self._machine.monotonic() >= self._rests_until
+
+    def _is_due(self) -> bool:
+        # What is in doubt has a lease that nobody renews: it must not wait for a free slot.
+        return self.membership.unready is None and (self._must_reconcile or self._has_room())
+
     async def _take_jobs(self) -> None:
-        while self._free and self.membership.unready is None:
+        while self._is_due():
             self._is_wanted = False
             self._looked_at = self._machine.monotonic()
             report = self.membership.report()
-            if report.unfit is not None:
+            takes = self._has_room()
+            if takes and report.unfit is not None:
                 self._say_why_none(report.unfit)
                 self._look_in(LOOK_AGAIN_S)
+                takes = False
+            if not takes and not self._must_reconcile:
                 return
             look = partial(
                 claim,
                 report=report,
                 tokens=self.membership.tokens() if self._must_reconcile else None,
+                takes=takes,
                 has_process=self.membership.jobs(),
             )
+            # What comes into doubt while the queue is asked is settled with the next look.
+            self._must_reconcile = False
             try:
                 answer = await self.membership.ask(look)
             except CrawlctlError as error:
@@ -123,10 +136,12 @@ class ClaimingPoller:
                 self._must_reconcile = True
                 _log.warn("No job could be taken: {why}", why=error.message)
                 return
+            if answer is None:
+                return
             self._say_why_none(answer.why if isinstance(answer, NothingToClaim) else None)
-            self._must_reconcile = isinstance(answer, NothingToClaim) and answer.must_beat
-            if self._must_reconcile:
+            if isinstance(answer, NothingToClaim) and answer.must_beat:
                 # After the answer to that it looks again.
+                self._must_reconcile = True
                 self.membership.beat()
                 return
             if isinstance(answer, Claimed):
@@ -167,13 +182,22 @@ class ClaimingPoller:
     def _look_in(self, seconds: float) -> None:
         if self._later is not None and self._later.active():
             self._later.cancel()
-        self._later = self._machine.later(seconds, self.look)
+        # A look before its rest is over would find nothing to do, and none would come after it.
+        wait_s = max(seconds, self._rests_until - self._machine.monotonic())
+        self._later = self._machine.later(wait_s, self.look)
 
 
 def claim(
-    shared: Shared, *, report: NodeReport, tokens: Sequence[Token] | None, has_process: Collection[JobId] = ()
-) -> Claimed | NothingToClaim:
+    shared: Shared,
+    *,
+    report: NodeReport,
+    tokens: Sequence[Token] | None,
+    takes: bool = True,
+    has_process: Collection[JobId] = (),
+) -> Claimed | NothingToClaim | None:
     """Take the best job that fits this node; with `tokens`, settle first what it was given and knows nothing of.
+
+    Unless it `takes` any, that is all, and `None` is returned.
 
     Raises:
         StoreUnreachableError: Redis does not answer; a job may have been claimed all the same.
@@ -182,6 +206,8 @@ def claim(
     if tokens is not None:
         for job_id, state in shared.queue.reconcile(report, tokens).items():
             _log.info("Job {job}, which this node knows nothing of, is {state} now", job=job_id, state=state.value)
+    if not takes:
+        return None
     # Also without a line that fits: the claim lets delayed jobs that are due into their lines, and knows the next one.
     fitting = fitting_lines(shared.queue.lines(), node=report.name, versions=report.versions)
     return shared.queue.claim(report, fitting, running=report.running, has_process=has_process)

@@ -111,6 +111,7 @@ class RedisDoor:
     def run_kept(self, script: str, *, keys: Sequence[str], args: Sequence[Argument]) -> tuple[Any, bool]:
         """Run a script as `run` does; return its answer, and whether a replica acknowledged what it wrote (WAIT).
 
+        The script must write something, whatever it finds: WAIT does not wait for what other connections wrote.
         The wait is part of the same round trip and takes 0.25 s at most. It is `True` without a wait where there is no
         replica, or our user may not WAIT. A server that loses its replicas may be one that is being replaced, so all
         answers are `False` until one acknowledges again, for 15 s at most.

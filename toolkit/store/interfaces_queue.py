@@ -152,6 +152,8 @@ class JobQueue(Protocol):
 
         Of this session: the claim's answer was lost, so the job goes back uncounted. Of an earlier one: its process is
         gone without an ending, so it is requeued or lost at once, without waiting for the lease.
+
+        A call of this or `claim` that was given up, and arrives after a later one of this, changes nothing.
         """
 
     # --- duties, of any survivor

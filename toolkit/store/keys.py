@@ -31,10 +31,11 @@ of nodes into one slot, so that a script may touch several. Nothing else of a sh
 | `busy` | hash | project, spider, and either on a node → how many jobs are active |
 | `caps` | hash | project, spider, and either for each node → how many may be |
 | `clock` | hash | `asked_ms`, `grace_ms`, `lease_ms`: when the leases were last looked at, and grace after a silence; |
-| | | `seq`: how many jobs ever came, which gives each its age; `open`, `ended`: how many are not final, and are |
+| | | `seq`: how many jobs ever came, which gives each its age; `open`, `ended`: how many are not final, and are; |
+| | | `kept`: how many steps replicas were waited for, if there were any |
 | `nodes` | hash | node → its last report (JSON) |
 | `nodes:beats` | sorted set | node → its last heartbeat, in milliseconds |
-| `nodes:sessions` | hash | node → whose the name is (JSON: session, home) |
+| `nodes:sessions` | hash | node → whose the name is (JSON: session, home), and when it last named all its claims |
 | `nodes:room` | sorted set | node that may take jobs → share of its slots that is taken |
 | `nodes:draining` | hash | node → who drained it, and when (JSON) |
 | `nodes:clashes` | hash | node → who else claimed its name, and when (JSON) |

@@ -210,6 +210,7 @@ class RedisQueue:
             ttl_ms(CLAIM_PATIENCE_S),
             report.slots,
             running,
+            _asked_us(),
             len(has_process),
             *has_process,
         ]
@@ -267,7 +268,7 @@ class RedisQueue:
     def reconcile(self, report: NodeReport, tokens: Sequence[Token]) -> Mapping[JobId, JobState]:
         """See `JobQueue.reconcile`."""
         sessions = (self._keys.sessions,)
-        return _states(self._run("reconcile", report.name, report.session, *tokens, more_keys=sessions))
+        return _states(self._run("reconcile", report.name, report.session, _asked_us(), *tokens, more_keys=sessions))
 
     def requeue_expired(self, *, on_lost: Callable[[JobId, Token], object] | None = None) -> Mapping[JobId, JobState]:
         """See `JobQueue.requeue_expired`."""
@@ -330,6 +331,11 @@ def new_job_arguments(job: Job, facts: Mapping[str, object] | None = None) -> li
 def not_known(job_id: JobId) -> NotFoundError:
     """Return the error of a job that the queue does not know (any more)."""
     return NotFoundError(f"the shared queue knows no job {job_id}")
+
+
+def _asked_us() -> int:
+    """Return what puts the calls of one session in order; it rises as long as the node's process lives."""
+    return time.monotonic_ns() // 1000
 
 
 def _field(project: ProjectName, spider: SpiderName | None) -> str:

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.hand_machine import HandMachine
+from support.queue_desk import a_report
 from twisted.internet.defer import Deferred, fail, succeed
 
 from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.names import JobId, Token
+from toolkit.model.nodes import Whereabouts
 from toolkit.model.queue import BeatAnswer, Held
 from toolkit.node.heartbeat import Heartbeat
+from toolkit.node.present import Present
+from toolkit.runs.folder import RunFolder
 
 LEASE_S = 15.0
 ANSWER_TIMEOUT_S = 5.0
@@ -33,21 +38,23 @@ class Desk:
     def __init__(self, chance: float) -> None:
         self.is_away = False
         self.answer = ANSWER
+        self.redis: Any = None
         self.looks_for_eggs = 0
         self.starts_told_again: list[frozenset[Token]] = []
         self.machine = HandMachine(chance=chance)
-        member = SimpleNamespace(
+        self.member = member = SimpleNamespace(
             settings=SimpleNamespace(lease_s=LEASE_S, name="node-1"),
             unready=None,
             is_registered=False,
             machine=self.machine,
             ask=self._ask,
-            report=lambda: None,
+            report=a_report,
+            present=Present("0.0.0.0:6800"),
             when_woken=ignore,
         )
         delivery = SimpleNamespace(taken=list, held=list, retry=ignore, tell_again=ignore)
         launcher = SimpleNamespace(
-            processes={0: SimpleNamespace(held=Held(JobId("a"), TOKEN), folder=None)},
+            processes={0: SimpleNamespace(held=Held(JobId("a"), TOKEN), folder=RunFolder(Path("nowhere")))},
             delivery=delivery,
             departures=SimpleNamespace(retry=ignore),
             **dict.fromkeys(("touch", "drop", "heed", "readmit"), ignore),
@@ -57,7 +64,9 @@ class Desk:
         parts: Any = {"launcher": launcher, "poller": poller, "look_for_eggs": self._look_for_eggs}
         self.heartbeat = Heartbeat(member, **parts)  # type: ignore[arg-type]
 
-    def _ask(self, _: Callable[[Any], BeatAnswer]) -> Deferred[BeatAnswer]:
+    def _ask(self, work: Callable[[Any], BeatAnswer]) -> Deferred[BeatAnswer]:
+        if self.redis is not None:
+            return succeed(work(self.redis))
         return fail(StoreUnreachableError("away")) if self.is_away else succeed(self.answer)
 
     def _look_for_eggs(self) -> None:
@@ -81,6 +90,32 @@ def test_what_a_redis_that_came_back_may_have_forgotten_is_told_and_asked_for_ag
 
     desk.heartbeat.beat()
     assert (desk.looks_for_eggs, desk.starts_told_again[-1]) == (1, frozenset())
+
+
+def test_starts_are_told_again_when_an_answer_was_lost() -> None:
+    desk = Desk(0.5)
+    desk.heartbeat.beat()
+    desk.is_away = True
+    desk.heartbeat.beat()
+    desk.is_away = False
+    desk.heartbeat.beat()
+    desk.heartbeat.beat()
+    assert desk.starts_told_again == [frozenset(), frozenset({TOKEN}), frozenset()]
+
+
+def test_what_was_taken_up_is_heard_also_when_the_machine_has_a_new_address_by_then() -> None:
+    desk = Desk(0.5)
+    desk.heartbeat.beat()
+    old, new = Whereabouts("10.0.0.1", "1.1.1.1"), Whereabouts("10.0.0.1", "2.2.2.2")
+    # The sign of life goes over a connection that is made for it.
+    seen = iter([old, old, new])
+    answers = iter([replace(ANSWER, taken_up=(TOKEN,)), replace(ANSWER, live_nodes=2)])
+    nodes = SimpleNamespace(whereabouts=lambda: next(seen), beat=lambda *_, **__: next(answers))
+    desk.member.present.learn(SimpleNamespace(nodes=nodes))
+    desk.redis = SimpleNamespace(nodes=nodes)
+    desk.heartbeat.beat()
+    assert desk.starts_told_again[-1] == frozenset({TOKEN})
+    assert list(answers) == []
 
 
 CHANCES = pytest.mark.parametrize("chance", [0.0, 0.25, 0.5, 1.0])

@@ -238,6 +238,63 @@ def test_it_rests_when_the_node_could_not_start_what_it_took(bench: Callable[...
     assert it.taken == ["job-1"]
 
 
+def test_it_rests_also_with_the_slot_that_it_has_just_got_back(bench: Callable[..., Bench]) -> None:
+    it = bench(*(claimed(number) for number in range(50)))
+
+    def could_not_begin(_: object) -> None:
+        it.poller.rest(10.0)
+        it.poller.next().addCallback(could_not_begin)
+
+    it.poller.next().addCallback(could_not_begin)
+    assert it.queue.claims == 1
+    it.machine.clock.advance(10.0)
+    assert it.queue.claims == 2
+
+
+def test_it_looks_again_after_its_rest_also_when_it_was_to_look_sooner(bench: Callable[..., Bench]) -> None:
+    it = bench(NothingToClaim(again_s=0.25), claimed(1))
+    it.is_slow = True
+    it.offer()
+    it.poller.rest(10.0)
+    it.is_slow = False
+    it.waiting.pop(0).callback(None)
+    it.machine.clock.advance(0.25)
+    assert it.taken == []
+    it.machine.clock.advance(9.75)
+    assert it.taken == ["job-1"]
+
+
+def test_what_comes_into_doubt_during_a_claim_is_settled_after_it(bench: Callable[..., Bench]) -> None:
+    it = bench()
+    it.offer()
+    assert it.queue.reconciled == [[]]
+    it.is_slow = True
+    it.poller.look()
+    it.poller.doubt()
+    it.is_slow = False
+    it.waiting.pop(0).callback(None)
+    it.poller.poll()
+    assert it.queue.reconciled == [[], []]
+
+
+@pytest.mark.parametrize("why_none", ["no free slot", "unfit", "stopping", "rests"])
+def test_what_is_in_doubt_is_settled_also_by_a_node_that_takes_no_job(
+    bench: Callable[..., Bench], why_none: str
+) -> None:
+    it = bench()
+    if why_none == "unfit":
+        it.member.redials = "changes its address"
+    it.member.is_stopping = why_none == "stopping"
+    if why_none == "rests":
+        it.poller.rest(10.0)
+    if why_none != "no free slot":
+        it.offer()
+    it.poller.look()
+    it.poller.doubt()
+    it.poller.poll()
+    assert (it.queue.reconciled, it.queue.claims) == ([[], []], 0)
+
+
 def test_what_fails_to_take_a_job_does_not_end_it(bench: Callable[..., Bench]) -> None:
     it = bench(claimed(1), claimed(2))
     broken = it.poller.next().addCallback(lambda _: fail(ValueError("a bug")))

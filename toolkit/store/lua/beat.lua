@@ -13,6 +13,7 @@ local node, session, home, lease_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4
 
 local back_ms = returned_ms(lease_ms)
 local known = redis.call("HGET", sessions, node)
+local asked_us
 if known then
   local other = cjson.decode(known)
   local beat_ms = tonumber(redis.call("ZSCORE", beats, node) or 0)
@@ -25,8 +26,10 @@ if known then
     redis.call("HSET", clashes, node, cjson.encode({ at_ms = now_ms, report = cjson.decode(ARGV[6]).address or "" }))
     return { "clash", cjson.decode(redis.call("HGET", nodes, node) or "{}").address or "" }
   end
+  asked_us = other.session == session and other.asked_us or nil
 end
-redis.call("HSET", sessions, node, cjson.encode({ session = session, home = home, lease_ms = lease_ms }))
+local of_name = { session = session, home = home, lease_ms = lease_ms, asked_us = asked_us }
+redis.call("HSET", sessions, node, cjson.encode(of_name))
 redis.call("HSET", nodes, node, ARGV[6])
 redis.call("ZADD", beats, now_ms, node)
 redis.call("HSET", clock, "lease_ms", lease_ms)

@@ -2,7 +2,7 @@
 -- KEYS: the queue's
 -- ARGV: grace_s, then the ids
 -- RETURNS: a flat list of id, state before, of the jobs that are known
--- INCLUDES: queue_rules
+-- INCLUDES: kept_rules
 -- FLAGS: allow-oom
 local answer, woken = {}, {}
 for at = 2, #ARGV do

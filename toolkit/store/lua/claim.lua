@@ -1,16 +1,20 @@
 -- Give the best pending job of the lines that this node can run to it, under a fresh lease and token.
 -- KEYS: the queue's, then draining sessions
--- ARGV: node, session, lease_ms, patience_ms, slots, running, how many jobs it still has a process of, their ids, then
---       the lines
+-- ARGV: node, session, lease_ms, patience_ms, slots, running, asked_us (as for `reconcile`), how many jobs it still has a
+--       process of, their ids, then the lines
 -- RETURNS: {"job", id, token, facts, order} | {"wait", ms} | {"none", ms until the next delayed job, or -1}
 --          | {"beat"}: it has given no sign of life since Redis came back
--- INCLUDES: queue_rules
+-- INCLUDES: kept_rules
 local node, session, lease_ms, patience_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local slots, running = tonumber(ARGV[5]), tonumber(ARGV[6])
 
 -- Only the session that the name belongs to may claim under it, and not while it drains.
-local known = redis.call("HGET", KEYS[27], node)
-if not known or cjson.decode(known).session ~= session or redis.call("HEXISTS", KEYS[26], node) == 1 or slots < 1 then
+local known = cjson.decode(redis.call("HGET", KEYS[27], node) or "{}")
+if known.session ~= session or redis.call("HEXISTS", KEYS[26], node) == 1 or slots < 1 then
+  return { "none", -1 }
+end
+-- A claim that was stuck on the way until its node had settled what it has: nobody waits for the answer any more.
+if tonumber(ARGV[7]) < tonumber(known.asked_us or 0) then
   return { "none", -1 }
 end
 -- What it holds, or has told, may be forgotten here: it says so before it takes anything.
@@ -20,8 +24,8 @@ if tonumber(redis.call("ZSCORE", beats, node) or 0) < back_ms then
 end
 redis.call("ZADD", room, running / slots, node)
 
-local has_process, n_processes = {}, tonumber(ARGV[7])
-for at = 8, 7 + n_processes do
+local has_process, n_processes = {}, tonumber(ARGV[8])
+for at = 9, 8 + n_processes do
   has_process[ARGV[at]] = true
 end
 
@@ -80,7 +84,7 @@ local function may_begin(id)
 end
 
 local heads, is_any_waiting = {}, false
-for at = 8 + n_processes, #ARGV do
+for at = 9 + n_processes, #ARGV do
   local last = (wait_of_last_ms > 0 or n_processes > 0) and SEEN_OF_A_LINE - 1 or 0
   local found = redis.call("ZRANGE", line_prefix .. ARGV[at], 0, last, "WITHSCORES")
   for i = 1, #found, 2 do

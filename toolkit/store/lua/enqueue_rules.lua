@@ -3,7 +3,7 @@
 -- ARGV: the script's own; each new job takes EACH of them: id, score, facts (JSON without its place in the order), order
 --       (JSON), line, priority, likeness, due_ms or "", is_held ("1" or "")
 -- RETURNS: nothing
--- INCLUDES: queue_rules
+-- INCLUDES: kept_rules
 local EACH = 9
 
 -- Put the jobs of these arguments into the queue; none of them may be known. The nodes are to be woken afterwards.

@@ -3,7 +3,7 @@
 -- ARGV: id, token, state (finished, failed, lost), reason, ago_ms, ending (JSON: exit_code, signal, counts), is_counted
 --       ("1" or "0": whether a lost one's attempt is used up), lease_ms, is_cancelled ("1" when the node was asked for it)
 -- RETURNS: the job's state now | nil when it is no longer this claim's | "unknown"
--- INCLUDES: queue_rules
+-- INCLUDES: kept_rules
 -- FLAGS: allow-oom
 local id, token, state, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local job = read(id)

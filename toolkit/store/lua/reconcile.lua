@@ -1,15 +1,19 @@
 -- Settle what is leased to a node under tokens that it does not know of.
 -- KEYS: the queue's, then sessions
--- ARGV: node, session, then the tokens that it knows of
+-- ARGV: node, session, asked_us (when it was asked, by a clock of the node that only rises), then the tokens that it
+--       knows of
 -- RETURNS: a flat list of id, state now
 -- INCLUDES: queue_rules
 local node, session = ARGV[1], ARGV[2]
-local owner_of_name = redis.call("HGET", KEYS[26], node)
-if not owner_of_name or cjson.decode(owner_of_name).session ~= session then
+local of_name = cjson.decode(redis.call("HGET", KEYS[26], node) or "{}")
+-- What was stuck on the way until its node had asked anew knows nothing of the claims since.
+if of_name.session ~= session or tonumber(ARGV[3]) < tonumber(of_name.asked_us or 0) then
   return {}
 end
+of_name.asked_us = ARGV[3]
+redis.call("HSET", KEYS[26], node, cjson.encode(of_name))
 local known = {}
-for at = 3, #ARGV do
+for at = 4, #ARGV do
   known[ARGV[at]] = true
 end
 
