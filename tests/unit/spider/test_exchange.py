@@ -317,6 +317,7 @@ def test_what_siblings_have_by_then_is_given_up_after_a_rollback(desk: Desk) -> 
 
 def test_what_was_given_up_goes_back_when_a_second_rollback_brings_it_into_hand_again(desk: Desk) -> None:
     mine, theirs = desk.lease(b"mine", b"theirs")
+    desk.exchange.leases.begin(Request("http://shop.example/slow"), theirs)
     for leases in ((mine.entry,), (mine.entry, theirs.entry)):
         desk.commit(Verdict.ROLLED_BACK, known=-1)
         desk.wire.answer(9)
