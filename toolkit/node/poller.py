@@ -115,6 +115,7 @@ class ClaimingPoller:
                 report=report,
                 tokens=self.membership.tokens() if self._must_reconcile else None,
                 has_process=self.membership.jobs(),
+                returned_ms=self.membership.returned_ms or 0,
             )
             try:
                 answer = await self.membership.ask(look)
@@ -171,7 +172,12 @@ class ClaimingPoller:
 
 
 def claim(
-    shared: Shared, *, report: NodeReport, tokens: Sequence[Token] | None, has_process: Collection[JobId] = ()
+    shared: Shared,
+    *,
+    report: NodeReport,
+    tokens: Sequence[Token] | None,
+    has_process: Collection[JobId] = (),
+    returned_ms: int = 0,
 ) -> Claimed | NothingToClaim:
     """Take the best job that fits this node; with `tokens`, settle first what it was given and knows nothing of.
 
@@ -184,7 +190,7 @@ def claim(
             _log.info("Job {job}, which this node knows nothing of, is {state} now", job=job_id, state=state.value)
     # Also without a line that fits: the claim lets delayed jobs that are due into their lines, and knows the next one.
     fitting = fitting_lines(shared.queue.lines(), node=report.name, versions=report.versions)
-    return shared.queue.claim(report, fitting, running=report.running, has_process=has_process)
+    return shared.queue.claim(report, fitting, running=report.running, has_process=has_process, returned_ms=returned_ms)
 
 
 def fitting_lines(

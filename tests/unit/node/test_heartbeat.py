@@ -40,6 +40,7 @@ class Desk:
             settings=SimpleNamespace(lease_s=LEASE_S, name="node-1"),
             unready=None,
             is_registered=False,
+            returned_ms=None,
             machine=self.machine,
             ask=self._ask,
             report=lambda: None,

@@ -1,7 +1,7 @@
 -- Give the best pending job of the lines that this node can run to it, under a fresh lease and token.
 -- KEYS: the queue's, then draining sessions
--- ARGV: node, session, lease_ms, patience_ms, slots, running, how many jobs it still has a process of, their ids, then
---       the lines
+-- ARGV: node, session, lease_ms, patience_ms, slots, running, when Redis last came back as the node has heard, how many
+--       jobs it still has a process of, their ids, then the lines
 -- RETURNS: {"job", id, token, facts, order} | {"wait", ms} | {"none", ms until the next delayed job, or -1}
 --          | {"beat"}: it has given no sign of life since Redis came back
 -- INCLUDES: queue_rules
@@ -15,13 +15,13 @@ if not known or cjson.decode(known).session ~= session or redis.call("HEXISTS", 
 end
 -- What it holds, or has told, may be forgotten here: it says so before it takes anything.
 local back_ms = returned_ms(lease_ms)
-if tonumber(redis.call("ZSCORE", beats, node) or 0) < back_ms then
+if tonumber(redis.call("ZSCORE", beats, node) or 0) < back_ms or tonumber(ARGV[7]) > back_ms then
   return { "beat" }
 end
 redis.call("ZADD", room, running / slots, node)
 
-local has_process, n_processes = {}, tonumber(ARGV[7])
-for at = 8, 7 + n_processes do
+local has_process, n_processes = {}, tonumber(ARGV[8])
+for at = 9, 8 + n_processes do
   has_process[ARGV[at]] = true
 end
 
@@ -80,7 +80,7 @@ local function may_begin(id)
 end
 
 local heads, is_any_waiting = {}, false
-for at = 8 + n_processes, #ARGV do
+for at = 9 + n_processes, #ARGV do
   local last = (wait_of_last_ms > 0 or n_processes > 0) and SEEN_OF_A_LINE - 1 or 0
   local found = redis.call("ZRANGE", line_prefix .. ARGV[at], 0, last, "WITHSCORES")
   for i = 1, #found, 2 do

