@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from support.queue_desk import QueueDesk, a_pending_job, a_report, an_ending, na
 
 from toolkit.model.errors import NotFoundError
 from toolkit.model.jobs import JobState
-from toolkit.model.names import JobId
+from toolkit.model.names import JobId, Token
 from toolkit.model.nodes import NodeReport
 from toolkit.model.queue import BeatAnswer, Claimed, Held, NothingToClaim
 
@@ -311,3 +312,91 @@ def test_a_job_without_a_record_stops_neither_duty_nor_claims(desk: QueueDesk) -
     assert desk.queue.requeue_expired() == {}
     assert desk.claim(report).job.id == "a3"
     assert desk.redis.zcard(desk.keys.leases) == 1
+
+
+@pytest.mark.parametrize("given_back", [0, 1, 3])
+def test_who_took_a_forgotten_job_later_keeps_it_however_often_it_was_claimed_before(
+    desk: QueueDesk, given_back: int
+) -> None:
+    desk.add("a1", attempts=3)
+    one, two, three = (desk.register(a_report(f"node-{number}")) for number in (1, 2, 3))
+    before = desk.dump()
+    for _ in range(given_back):
+        claim = desk.claim(one)
+        desk.queue.give_back(claim.job.id, claim.token, reason="no replica")
+    forgotten = desk.run(two)
+    desk.come_back(before)
+    desk.beat(three)
+    desk.redis.hincrby(desk.keys.clock, "back_ms", -round(LEASE_S * 1000 / 2) - 1)
+    later = desk.run(three)
+
+    assert desk.beat(two, forgotten).stale == (forgotten.token,)
+    assert desk.finish(later) == JobState.FINISHED
+    assert desk.beat(two, forgotten).stale == (forgotten.token,)
+    assert desk.finish(forgotten) is None
+    assert desk.states("a1") == ["finished"]
+
+
+def test_a_forgotten_claim_after_a_forgotten_loss_is_the_later_one(desk: QueueDesk) -> None:
+    desk.add("a1", attempts=5)
+    one, two = desk.register(a_report("node-1")), desk.register(a_report("node-2"))
+    before = desk.dump()
+    first = desk.run(one)
+    desk.end_leases("a1")
+    desk.queue.requeue_expired()
+    second = desk.run(two)
+    desk.come_back(before)
+
+    assert desk.beat(one, first).taken_up == (first.token,)
+    assert desk.beat(two, second).taken_up == (second.token,)
+    assert desk.beat(one, first).stale == (first.token,)
+
+
+def test_a_later_claim_is_known_as_such_also_where_the_clock_is_behind(desk: QueueDesk) -> None:
+    desk.add("a1", attempts=3)
+    two, three = desk.register(a_report("node-2")), desk.register(a_report("node-3"))
+    ahead_ms = 3_600_000
+    # The server that is lost ran an hour ahead: it signed so, and saw its nodes then.
+    for name in ("node-2", "node-3"):
+        desk.redis.zincrby(desk.keys.beats, ahead_ms, name)
+    desk.redis.incrby(desk.keys.tokens, int(desk.redis.zscore(desk.keys.beats, "node-2") or 0) + 1000)
+    before = desk.dump()
+    forgotten = desk.run(two)
+    desk.come_back(before)
+    desk.beat(three)
+    desk.redis.hincrby(desk.keys.clock, "back_ms", -round(LEASE_S * 1000 / 2) - 1)
+    later = desk.run(three)
+
+    assert desk.beat(two, forgotten).stale == (forgotten.token,)
+    assert desk.finish(later) == JobState.FINISHED
+
+
+def test_a_new_job_under_the_id_of_a_forgotten_one_is_not_that_one(desk: QueueDesk) -> None:
+    report = desk.register(a_report())
+    before = desk.dump()
+    desk.queue.add([a_pending_job("a1", args={"category": "books"})])
+    forgotten = desk.run(report)
+    desk.come_back(before)
+    desk.queue.add([a_pending_job("a1", args={"category": "lamps"})])
+
+    answer = desk.beat(report, forgotten)
+    assert (answer.stale, answer.taken_up) == ((forgotten.token,), ())
+    assert desk.finish(forgotten) is None
+    assert desk.states("a1") == ["pending"]
+
+
+def test_a_token_of_another_format_breaks_no_heartbeat(desk: QueueDesk) -> None:
+    desk.add("a1")
+    report = desk.register(a_report())
+    claim = desk.run(report)
+    old = Token("7.1700000000000:node-1:life-1")
+    facts = json.loads(str(desk.redis.hget(desk.keys.jobs, "a1")))
+    desk.redis.hset(desk.keys.jobs, "a1", json.dumps({**facts, "token": old}))
+    desk.redis.hset(desk.keys.owners, "a1", old)
+    held = [Held(claim.job.id, old)]
+    assert desk.nodes.beat(report, held).stale == ()
+    desk.end_leases("a1")
+    desk.queue.requeue_expired()
+    assert desk.states("a1") == ["pending"]
+    assert desk.nodes.beat(report, held).stale == (old,)
+    assert desk.claim(report).job.id == "a1"

@@ -42,7 +42,7 @@ MENDS = {
             ("store/lua/claim.lua", "  if has_process[id] then", "  if false then"),
             (
                 QUEUE,
-                "local was_taken_from_it = is_pending(job) and job.token == token",
+                "local was_taken_from_it = number and is_pending(job) and job.token == token",
                 "local was_taken_from_it = false",
             ),
             (
@@ -54,7 +54,7 @@ MENDS = {
     ),
     "forgotten-claims": Mend(
         "What a node holds and Redis has forgotten is taken up again under the same token",
-        ((QUEUE, "local is_forgotten = claims and claims > (job.claims or 0)", "local is_forgotten = false"),),
+        ((QUEUE, "local is_forgotten = number and number > (job.last_claim or 0)", "local is_forgotten = false"),),
     ),
     "tell-first": Mend(
         "No node claims before it has told what it holds and what has ended",

@@ -139,9 +139,10 @@ for _, head in ipairs(heads) do
     end
     step_out(id, job)
     job.state, job.node, job.attempt, job.claimed_ms, job.reason = "starting", node, job.attempt + 1, now_ms, nil
-    job.claims = (job.claims or 0) + 1
-    local number = redis.call("INCR", tokens)
-    local token = string.format("%d.%.0f.%d.%d:%s:%s", number, now_ms, job.claims, job.attempt, node, session)
+    -- The clock is the floor of the counter: a number is new even where the last ones are forgotten.
+    job.last_claim = math.max(tonumber(redis.call("GET", tokens) or 0) + 1, now_ms)
+    redis.call("SET", tokens, string.format("%.0f", job.last_claim))
+    local token = string.format("%.0f.%.0f.%d:%s:%s", job.last_claim, now_ms, job.attempt, node, session)
     own(id, job, token, lease_ms)
     if running + 1 < slots then
       redis.call("ZADD", room, (running + 1) / slots, node)

@@ -37,6 +37,8 @@ end
 -- life of a server has an id of its own; one that differs from the id kept here is noticed by whoever asks first.
 -- Leases then get a full term, in which every node that lives renews its own. A node that has heard of a later return
 -- (`heard_ms`) heard it from another server: this one was replaced and took over again, with its old state and run_id.
+-- Claims that it does not know of are older than any from now on: the numbers of claims leave room for them.
+local FORGOTTEN_MS = 10000
 local function returned_ms(lease_ms, heard_ms)
   -- Some proxies hide the run_id.
   local life = string.match(redis.call("INFO", "server"), "run_id:(%w+)") or ""
@@ -48,19 +50,21 @@ local function returned_ms(lease_ms, heard_ms)
   -- A server without any record has forgotten nothing, unless a node has heard from one before. One whose clock was set
   -- back came back now.
   back_ms = (known[1] or heard_ms) and now_ms or 0
-  local last = redis.call("ZREVRANGE", beats, 0, 0, "WITHSCORES")[2]
-  redis.call("HSET", clock, "life", life, "back_ms", back_ms, "last_beat_ms", math.min(tonumber(last or 0), now_ms))
+  local last_ms = tonumber(redis.call("ZREVRANGE", beats, 0, 0, "WITHSCORES")[2] or 0)
+  redis.call("HSET", clock, "life", life, "back_ms", back_ms, "last_beat_ms", math.min(last_ms, now_ms))
   if back_ms > 0 then
+    -- By the clock of whoever gave them: this one may be behind it.
+    local number = math.max(tonumber(redis.call("GET", tokens) or 0), last_ms, now_ms) + FORGOTTEN_MS
+    redis.call("SET", tokens, string.format("%.0f", number))
     redis.call("HSET", clock, "grace_ms", now_ms + lease_ms)
   end
   return back_ms
 end
 
--- A token is `<number>.<ms>.<claims>.<attempt>:<node>:<session>`: the number only ever rises, and the time makes it new
--- even where the last numbers were forgotten; `claims` is how often the job had been claimed, this time included.
+-- A token is `<number>.<ms>.<attempt>:<node>:<session>`: of two claims, the later one has the greater number.
 local function parts_of(token)
-  local claims, attempt, node = string.match(token, "^%d+%.%d+%.(%d+)%.(%d+):(.+):[^:]*$")
-  return tonumber(claims), tonumber(attempt), node
+  local number, attempt, node = string.match(token, "^(%d+)%.%d+%.(%d+):(.+):[^:]*$")
+  return tonumber(number), tonumber(attempt), node
 end
 
 -- The state that operators are shown: whether a spider is paused is known from what it last said.
@@ -250,9 +254,10 @@ local function holds(id, job, token, lease_ms)
   if redis.call("HGET", owners, id) == token then
     return true
   end
-  local claims, attempt, node = parts_of(token)
-  local is_forgotten = claims and claims > (job.claims or 0)
-  local was_taken_from_it = is_pending(job) and job.token == token
+  local number, attempt, node = parts_of(token)
+  -- `last_claim` is the number of the job's last claim, or the greatest there was when the job came.
+  local is_forgotten = number and number > (job.last_claim or 0)
+  local was_taken_from_it = number and is_pending(job) and job.token == token
   if not job.line or not (is_forgotten or was_taken_from_it) then
     return false
   end
@@ -263,7 +268,7 @@ local function holds(id, job, token, lease_ms)
   else
     reopen(id, job)
   end
-  job.state, job.node, job.attempt, job.claims, job.is_held = "starting", node, attempt, claims, nil
+  job.state, job.node, job.attempt, job.last_claim, job.is_held = "starting", node, attempt, number, nil
   job.claimed_ms, job.started_ms, job.ended_ms, job.reason = now_ms, nil, nil, nil
   own(id, job, token, lease_ms)
   write(id, job)
