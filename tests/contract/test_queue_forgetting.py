@@ -400,3 +400,41 @@ def test_a_token_of_another_format_breaks_no_heartbeat(desk: QueueDesk) -> None:
     assert desk.states("a1") == ["pending"]
     assert desk.nodes.beat(report, held).stale == (old,)
     assert desk.claim(report).job.id == "a1"
+
+
+@pytest.mark.parametrize("state", ["pending", "active under an older claim"])
+def test_a_cancel_is_heeded_that_was_accepted_while_the_claim_was_forgotten(desk: QueueDesk, state: str) -> None:
+    desk.add("a1", attempts=3)
+    one, other = desk.register(a_report("node-1")), desk.register(a_report("node-2"))
+    if state != "pending":
+        desk.run(one)
+    before = desk.dump()
+    if state != "pending":
+        desk.end_leases("a1")
+        desk.queue.requeue_expired()
+    claim = desk.run(other)
+    desk.come_back(before)
+    desk.queue.cancel(names("a1"), grace_s=7)
+
+    answer = desk.beat(other, claim)
+    assert answer.wishes[claim.token].cancel_grace_s == 7.0
+    assert desk.finish(claim, an_ending(JobState.FAILED, finish_reason="shutdown")) == JobState.CANCELLED
+    assert desk.left_behind() == set()
+
+
+def test_a_cancel_from_before_a_forgotten_retry_is_over(desk: QueueDesk) -> None:
+    desk.add("a1")
+    report = desk.register(a_report())
+    first = desk.run(report)
+    desk.queue.cancel(names("a1"), grace_s=1)
+    cancelled_but_not_ended = desk.dump()
+    assert desk.finish(first, an_ending(JobState.FAILED, finish_reason="shutdown")) == JobState.CANCELLED
+    ended = desk.dump()
+    desk.queue.retry(names("a1"))
+    claim = desk.run(report)
+    for before in (cancelled_but_not_ended, ended):
+        desk.come_back(before)
+        answer = desk.beat(report, claim)
+        assert (answer.taken_up, answer.wishes) == ((claim.token,), {})
+        assert desk.job("a1").cancel_requested_at is None
+    assert desk.finish(claim, an_ending(finish_reason="closespider_itemcount")) == JobState.FINISHED

@@ -116,9 +116,9 @@ class JobQueue(Protocol):
         For a lease after Redis came back, no job is given that may be begun only once more: its claim may be forgotten
         here, and its node has yet to say so. `returned_ms` is what the node's last heartbeat was answered: a server
         that does not know of that return must be told by a heartbeat first. A job that is younger than
-        `CLAIM_PATIENCE_S` is left to a live node with more room, if there is one. Due delayed jobs take their place first. A job whose record
-        cannot be read fails and says so, for it would come first for ever. A claim that no replica of Redis
-        acknowledges in time is given back, uncounted; see `RedisDoor.run_kept`.
+        `CLAIM_PATIENCE_S` is left to a live node with more room, if there is one. Due delayed jobs take their place
+        first. A job whose record cannot be read fails and says so, for it would come first for ever. A claim that no
+        replica of Redis acknowledges in time is given back, uncounted; see `RedisDoor.run_kept`.
         """
 
     def started(self, job_id: JobId, token: Token, *, pid: int, lease_s: float = DEFAULT_LEASE_S) -> bool:

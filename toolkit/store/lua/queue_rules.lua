@@ -63,8 +63,8 @@ end
 
 -- A token is `<number>.<ms>.<attempt>:<node>:<session>`: of two claims, the later one has the greater number.
 local function parts_of(token)
-  local number, attempt, node = string.match(token, "^(%d+)%.%d+%.(%d+):(.+):[^:]*$")
-  return tonumber(number), tonumber(attempt), node
+  local number, ms, attempt, node = string.match(token, "^(%d+)%.(%d+)%.(%d+):(.+):[^:]*$")
+  return tonumber(number), tonumber(ms), tonumber(attempt), node
 end
 
 -- The state that operators are shown: whether a spider is paused is known from what it last said.
@@ -248,13 +248,19 @@ local function requeue(id, job, reason, is_gone)
   return job.state
 end
 
+local function wish_end(id, grace_s)
+  local wish = cjson.decode(redis.call("HGET", wishes, id) or "{}")
+  wish.cancel_grace_s = math.min(grace_s, wish.cancel_grace_s or math.huge)
+  redis.call("HSET", wishes, id, cjson.encode(wish))
+end
+
 -- Tell whether a job is a claim's, and make it so again where this Redis, which came back older, has forgotten the claim,
 -- or where the job was taken from it and nobody else has it yet. The job may be changed and written by this.
 local function holds(id, job, token, lease_ms)
   if redis.call("HGET", owners, id) == token then
     return true
   end
-  local number, attempt, node = parts_of(token)
+  local number, claimed_ms, attempt, node = parts_of(token)
   -- `last_claim` is the number of the job's last claim, or the greatest there was when the job came.
   local is_forgotten = number and number > (job.last_claim or 0)
   local was_taken_from_it = number and is_pending(job) and job.token == token
@@ -268,6 +274,13 @@ local function holds(id, job, token, lease_ms)
   else
     reopen(id, job)
   end
+  -- Asked for since the claim was forgotten, the end is still wanted. From before the claim, it was of a run that ended.
+  if job.cancel_ms and job.cancel_ms < math.min(claimed_ms, returned_ms(lease_ms)) then
+    job.cancel_ms = nil
+    redis.call("HDEL", wishes, id)
+  elseif job.cancel_ms then
+    wish_end(id, job.cancel_grace_s or 0)
+  end
   job.state, job.node, job.attempt, job.last_claim, job.is_held = "starting", node, attempt, number, nil
   job.claimed_ms, job.started_ms, job.ended_ms, job.reason = now_ms, nil, nil, nil
   own(id, job, token, lease_ms)
@@ -277,14 +290,13 @@ end
 
 -- Cancel a pending job at once, or record the wish for an active one before any signal is sent; its node is to be woken.
 local function ask_to_end(id, job, grace_s, woken)
-  job.cancel_ms = job.cancel_ms or now_ms
+  -- The grace is kept for a claim that is forgotten now.
+  job.cancel_ms, job.cancel_grace_s = job.cancel_ms or now_ms, grace_s
   if is_pending(job) then
     step_out(id, job)
     settle(id, job, "cancelled", "cancelled while it was pending")
   elseif is_active(job) then
-    local wish = cjson.decode(redis.call("HGET", wishes, id) or "{}")
-    wish.cancel_grace_s = math.min(grace_s, wish.cancel_grace_s or math.huge)
-    redis.call("HSET", wishes, id, cjson.encode(wish))
+    wish_end(id, grace_s)
     write(id, job)
     woken[job.node] = true
   end
