@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,29 @@ def test_an_emptied_redis_hears_of_the_ends_that_it_was_told(desk: QueueDesk) ->
 
     answer = desk.nodes.beat(report, [], ended=[(claim.job.id, claim.token)], was_registered=True, returned_ms=0)
     assert answer.unknown == (claim.token,)
+
+
+def test_a_promoted_replica_whose_clock_is_behind_waits_for_the_nodes(desk: QueueDesk) -> None:
+    desk.add("a1", attempts=3)
+    one, other = desk.register(a_report("node-1")), desk.register(a_report("node-2"))
+    before = desk.dump()
+    desk.finish(desk.run(one))
+    desk.come_back(before)
+    # The clock that wrote the beats was 10 s ahead.
+    for report in (one, other):
+        desk.redis.zincrby(desk.keys.beats, 10_000, report.name)
+
+    assert desk.look(other) == NothingToClaim(must_beat=True)
+    desk.beat(other)
+    answer = desk.look(other)
+    assert isinstance(answer, NothingToClaim)
+    assert not answer.must_beat
+
+
+def test_a_session_that_was_replaced_in_a_forgotten_time_is_no_clash_where_the_clock_is_behind(desk: QueueDesk) -> None:
+    desk.register(a_report(session="life-1"))
+    before = desk.dump()
+    again = desk.register(a_report(session="life-2"))
+    desk.come_back(before)
+    desk.redis.zincrby(desk.keys.beats, 10_000, "node-1")
+    assert desk.nodes.beat(again, [], was_registered=True, returned_ms=0).stale == ()

@@ -53,6 +53,10 @@ local function returned_ms(lease_ms, heard_ms)
   local last_ms = tonumber(redis.call("ZREVRANGE", beats, 0, 0, "WITHSCORES")[2] or 0)
   redis.call("HSET", clock, "life", life, "back_ms", back_ms, "last_beat_ms", math.min(last_ms, now_ms))
   if back_ms > 0 then
+    -- No sign of life from before may look as if it had been given since: another clock may have been ahead.
+    for _, node in ipairs(redis.call("ZRANGEBYSCORE", beats, back_ms, "+inf")) do
+      redis.call("ZADD", beats, back_ms - 1, node)
+    end
     -- By the clock of whoever gave them: this one may be behind it.
     local number = math.max(tonumber(redis.call("GET", tokens) or 0), last_ms, now_ms) + FORGOTTEN_MS
     redis.call("SET", tokens, string.format("%.0f", number))
