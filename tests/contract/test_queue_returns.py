@@ -97,3 +97,28 @@ def test_a_session_that_was_replaced_in_a_forgotten_time_is_no_clash_where_the_c
     desk.come_back(before)
     desk.redis.zincrby(desk.keys.beats, 10_000, "node-1")
     assert desk.nodes.beat(again, [], was_registered=True, returned_ms=0).stale == ()
+
+
+def test_the_waits_after_a_return_are_as_long_as_the_longest_lease(desk: QueueDesk) -> None:
+    desk.add("a1", attempts=1)
+    slow, quick = desk.register(a_report("slow", lease_s=60.0)), desk.register(a_report("quick", lease_s=5.0))
+    before = desk.dump()
+    claim = desk.run(slow)
+    desk.come_back(before)
+    desk.beat(quick)
+    assert float(desk.redis.hget(desk.keys.clock, "grace_ms") or 0) >= time.time() * 1000 + 50_000
+    desk.redis.hincrby(desk.keys.clock, "back_ms", -5_100)
+    assert isinstance(desk.look(quick), NothingToClaim)
+    assert desk.beat(slow, claim).taken_up == (claim.token,)
+
+
+def test_the_lease_of_a_node_that_is_gone_is_waited_for_no_longer(desk: QueueDesk) -> None:
+    desk.add("a1", attempts=1)
+    desk.register(a_report("gone", lease_s=60.0))
+    desk.redis.hincrby(desk.keys.clock, "lease_at_ms", -60_001)
+    desk.redis.zincrby(desk.keys.beats, -120_000, "gone")
+    quick = desk.register(a_report("quick", lease_s=5.0))
+    desk.come_back(desk.dump())
+    desk.beat(quick)
+    desk.redis.hincrby(desk.keys.clock, "back_ms", -5_100)
+    assert desk.claim(quick).job.id == "a1"

@@ -31,7 +31,12 @@ end
 redis.call("HSET", sessions, node, cjson.encode({ session = session, home = home, lease_ms = lease_ms }))
 redis.call("HSET", nodes, node, ARGV[6])
 redis.call("ZADD", beats, now_ms, node)
-redis.call("HSET", clock, "lease_ms", lease_ms)
+-- The longest lease of the nodes that live: one that is silent for as long leaves the place to the next.
+local longest = redis.call("HMGET", clock, "lease_ms", "lease_at_ms")
+local longest_ms = tonumber(longest[1] or 0)
+if lease_ms >= longest_ms or math.abs(now_ms - tonumber(longest[2] or 0)) > longest_ms then
+  redis.call("HSET", clock, "lease_ms", lease_ms, "lease_at_ms", now_ms)
+end
 
 local is_draining = redis.call("HEXISTS", draining, node)
 if ARGV[7] == "" or is_draining == 1 then

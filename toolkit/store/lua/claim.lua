@@ -14,7 +14,7 @@ if not known or cjson.decode(known).session ~= session or redis.call("HEXISTS", 
   return { "none", -1 }
 end
 -- What it holds, or has told, may be forgotten here: it says so before it takes anything.
-local back_ms = returned_ms(lease_ms)
+local back_ms, back_lease_ms = returned_ms(lease_ms)
 if tonumber(redis.call("ZSCORE", beats, node) or 0) < back_ms or tonumber(ARGV[7]) > back_ms then
   return { "beat" }
 end
@@ -58,8 +58,8 @@ end
 -- A node that was there before Redis came back tells of forgotten claims and ends within a second or two. Until all such
 -- nodes have told, no job is begun; who takes longer than half a lease is not waited for.
 local HEARS_SOON_MS = 250
-if now_ms < back_ms + lease_ms / 2 then
-  local since_ms = tonumber(redis.call("HGET", clock, "last_beat_ms") or 0) - lease_ms
+if now_ms < back_ms + back_lease_ms / 2 then
+  local since_ms = tonumber(redis.call("HGET", clock, "last_beat_ms") or 0) - back_lease_ms
   if redis.call("ZCOUNT", beats, since_ms, "(" .. string.format("%.0f", back_ms)) > 0 then
     return { "none", HEARS_SOON_MS }
   end
@@ -67,7 +67,7 @@ end
 
 -- While nodes may still tell of claims that were forgotten, no job is begun that may be begun only once more.
 local SEEN_OF_A_LINE = 100
-local wait_of_last_ms = back_ms + lease_ms - now_ms
+local wait_of_last_ms = back_ms + back_lease_ms - now_ms
 local function may_begin(id)
   if has_process[id] then
     return false

@@ -35,23 +35,26 @@ end
 
 -- When this server last came back: started anew, or took over from another. What it held before may be forgotten. Each
 -- life of a server has an id of its own; one that differs from the id kept here is noticed by whoever asks first.
--- Leases then get a full term, in which every node that lives renews its own. A node that has heard of a later return
+-- Leases then get a full term, in which every node that lives renews its own: that of the longest lease, which is
+-- returned, too. A node that has heard of a later return
 -- (`heard_ms`) heard it from another server: this one was replaced and took over again, with its old state and run_id.
 -- Claims that it does not know of are older than any from now on: the numbers of claims leave room for them.
 local FORGOTTEN_MS = 10000
 local function returned_ms(lease_ms, heard_ms)
   -- Some proxies hide the run_id.
   local life = string.match(redis.call("INFO", "server"), "run_id:(%w+)") or ""
-  local known = redis.call("HMGET", clock, "life", "back_ms")
+  local known = redis.call("HMGET", clock, "life", "back_ms", "back_lease_ms", "lease_ms")
   local back_ms = tonumber(known[2] or 0)
   if known[1] == life and back_ms <= now_ms and (heard_ms or 0) <= back_ms then
-    return back_ms
+    return back_ms, tonumber(known[3] or lease_ms)
   end
+  lease_ms = math.max(lease_ms, tonumber(known[4] or 0))
   -- A server without any record has forgotten nothing, unless a node has heard from one before. One whose clock was set
   -- back came back now.
   back_ms = (known[1] or heard_ms) and now_ms or 0
   local last_ms = tonumber(redis.call("ZREVRANGE", beats, 0, 0, "WITHSCORES")[2] or 0)
   redis.call("HSET", clock, "life", life, "back_ms", back_ms, "last_beat_ms", math.min(last_ms, now_ms))
+  redis.call("HSET", clock, "back_lease_ms", lease_ms)
   if back_ms > 0 then
     -- No sign of life from before may look as if it had been given since: another clock may have been ahead.
     for _, node in ipairs(redis.call("ZRANGEBYSCORE", beats, back_ms, "+inf")) do
@@ -62,7 +65,7 @@ local function returned_ms(lease_ms, heard_ms)
     redis.call("SET", tokens, string.format("%.0f", number))
     redis.call("HSET", clock, "grace_ms", now_ms + lease_ms)
   end
-  return back_ms
+  return back_ms, lease_ms
 end
 
 -- A token is `<number>.<ms>.<attempt>:<node>:<session>`: of two claims, the later one has the greater number.
@@ -279,7 +282,7 @@ local function holds(id, job, token, lease_ms)
     reopen(id, job)
   end
   -- Asked for since the claim was forgotten, the end is still wanted. From before the claim, it was of a run that ended.
-  if job.cancel_ms and job.cancel_ms < math.min(claimed_ms, returned_ms(lease_ms)) then
+  if job.cancel_ms and job.cancel_ms <= math.min(claimed_ms, (returned_ms(lease_ms))) then
     job.cancel_ms = nil
     redis.call("HDEL", wishes, id)
   elseif job.cancel_ms then
