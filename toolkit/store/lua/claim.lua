@@ -2,7 +2,7 @@
 -- KEYS: the queue's, then draining sessions
 -- ARGV: node, session, lease_ms, patience_ms, slots, running, when Redis last came back as the node has heard, how many
 --       jobs it still has a process of, their ids, then the lines
--- RETURNS: {"job", id, token, facts, order} | {"wait", ms} | {"none", ms until the next delayed job, or -1}
+-- RETURNS: {"job", id, token, facts, order} | {"none", ms until it may be worth looking again, or -1}
 --          | {"beat"}: it has given no sign of life since Redis came back
 -- INCLUDES: queue_rules
 local node, session, lease_ms, patience_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -111,7 +111,7 @@ local function is_capped(line)
 end
 
 -- Tell whether a live node has clearly more room than this one.
-local function is_other_freer()
+local function find_other_freer()
   for _ = 1, 5 do
     local freest = redis.call("ZRANGE", room, 0, 0, "WITHSCORES")
     if not freest[1] or freest[1] == node or tonumber(freest[2]) >= running / slots - 0.001 then
@@ -125,38 +125,53 @@ local function is_other_freer()
   return false
 end
 
-for _, head in ipairs(heads) do
-  if not is_capped(head.line) then
-    local id, job = head.id, read(head.id)
-    if not job then
-      -- Somebody has removed its record: nothing can be done for it.
-      redis.call("ZREM", line_prefix .. head.line, id)
-      return { "wait", 1 }
-    end
-    local wait_ms = math.min((job.ready_ms or 0) + patience_ms - now_ms, patience_ms)
-    if wait_ms > 0 and is_other_freer() then
-      return { "wait", wait_ms }
-    end
-    step_out(id, job)
-    job.state, job.node, job.attempt, job.claimed_ms, job.reason = "starting", node, job.attempt + 1, now_ms, nil
-    -- The clock is the floor of the counter: a number is new even where the last ones are forgotten.
-    job.last_claim = math.max(tonumber(redis.call("GET", tokens) or 0) + 1, now_ms)
-    redis.call("SET", tokens, string.format("%.0f", job.last_claim))
-    local token = string.format("%.0f.%.0f.%d:%s:%s", job.last_claim, now_ms, job.attempt, node, session)
-    own(id, job, token, lease_ms)
-    if running + 1 < slots then
-      redis.call("ZADD", room, (running + 1) / slots, node)
-    else
-      redis.call("ZREM", room, node)
-    end
-    write(id, job)
-    measure_wait(job)
-    return { "job", id, job.token, redis.call("HGET", jobs, id), redis.call("HGET", orders, id) }
+local is_other_freer
+local function is_left_to_another(job)
+  -- Ready in a time to come: the clock was set back. It has waited for an unknown time, so not now.
+  local age_ms = now_ms - (job.ready_ms or 0)
+  if age_ms < 0 or age_ms >= patience_ms then
+    return false
   end
+  if is_other_freer == nil then
+    is_other_freer = find_other_freer()
+  end
+  return is_other_freer
+end
+
+local function give(id, job)
+  step_out(id, job)
+  job.state, job.node, job.attempt, job.claimed_ms, job.reason = "starting", node, job.attempt + 1, now_ms, nil
+  -- The clock is the floor of the counter: a number is new even where the last ones are forgotten.
+  job.last_claim = math.max(tonumber(redis.call("GET", tokens) or 0) + 1, now_ms)
+  redis.call("SET", tokens, string.format("%.0f", job.last_claim))
+  local token = string.format("%.0f.%.0f.%d:%s:%s", job.last_claim, now_ms, job.attempt, node, session)
+  own(id, job, token, lease_ms)
+  if running + 1 < slots then
+    redis.call("ZADD", room, (running + 1) / slots, node)
+  else
+    redis.call("ZREM", room, node)
+  end
+  write(id, job)
+  measure_wait(job)
+  return { "job", id, job.token, redis.call("HGET", jobs, id), redis.call("HGET", orders, id) }
 end
 
 local due = redis.call("ZRANGE", delayed, 0, 0, "WITHSCORES")
 local again_ms = due[2] and math.max(1, math.ceil(tonumber(due[2]) - now_ms)) or math.huge
+for _, head in ipairs(heads) do
+  if not is_capped(head.line) then
+    local job = read(head.id)
+    if not job then
+      -- Somebody has removed its record: nothing can be done for it.
+      redis.call("ZREM", line_prefix .. head.line, head.id)
+      return { "none", 1 }
+    end
+    if not is_left_to_another(job) then
+      return give(head.id, job)
+    end
+    again_ms = math.min(again_ms, job.ready_ms + patience_ms - now_ms)
+  end
+end
 if is_any_waiting and wait_of_last_ms > 0 then
   again_ms = math.min(again_ms, wait_of_last_ms + 1)
 end
