@@ -302,6 +302,27 @@ def test_no_job_is_given_of_which_the_node_still_has_a_process(desk: QueueDesk) 
     assert desk.claim(report).job.id == "a1"
 
 
+def test_a_job_behind_many_that_may_not_be_begun_yet_is_found(desk: QueueDesk) -> None:
+    desk.queue.add([a_pending_job(f"last-{number}", attempts=1) for number in range(60)])
+    desk.add("other", attempts=3)
+    report = desk.register(a_report())
+    desk.come_back(desk.dump())
+    desk.beat(report)
+    assert desk.claim(report).job.id == "other"
+
+
+def test_a_claim_reads_few_jobs_however_many_may_not_be_begun_yet(desk: QueueDesk) -> None:
+    for line in range(10):
+        desk.queue.add([a_pending_job(f"{line}-{n}", spider=f"spider-{line}", attempts=1) for n in range(100)])
+    report = desk.register(a_report())
+    desk.come_back(desk.dump())
+    desk.beat(report)
+    desk.redis.config_resetstat()
+    assert isinstance(desk.look(report), NothingToClaim)
+    # One look at the head of each line, and at 500 jobs behind them; some reads are of other things.
+    assert desk.redis.info("commandstats")["cmdstat_hget"]["calls"] < 10 + 600 + 20
+
+
 def test_a_job_without_a_record_stops_neither_duty_nor_claims(desk: QueueDesk) -> None:
     desk.add("a1", "a2", "a3")
     report = desk.register(a_report())

@@ -66,7 +66,6 @@ if now_ms < back_ms + back_lease_ms / 2 then
 end
 
 -- While nodes may still tell of claims that were forgotten, no job is begun that may be begun only once more.
-local SEEN_OF_A_LINE = 100
 local wait_of_last_ms = back_ms + back_lease_ms - now_ms
 local function may_begin(id)
   if has_process[id] then
@@ -79,17 +78,30 @@ local function may_begin(id)
   return not job or job.attempt + 1 < job.attempts
 end
 
+-- Where the head of a line may not be begun, some that come behind it are looked at: not many of one line, nor in all.
+local SEEN_OF_A_LINE = 100
+local seen_left = 500
 local heads, is_any_waiting = {}, false
-for at = 9 + n_processes, #ARGV do
-  local last = (wait_of_last_ms > 0 or n_processes > 0) and SEEN_OF_A_LINE - 1 or 0
-  local found = redis.call("ZRANGE", line_prefix .. ARGV[at], 0, last, "WITHSCORES")
-  for i = 1, #found, 2 do
-    if may_begin(found[i]) then
-      heads[#heads + 1] = { id = found[i], score = tonumber(found[i + 1]), line = ARGV[at] }
-      break
+local function find_head(line)
+  local from, last = 0, 0
+  while from < SEEN_OF_A_LINE and (from == 0 or seen_left > 0) do
+    local found = redis.call("ZRANGE", line_prefix .. line, from, last, "WITHSCORES")
+    seen_left = from > 0 and seen_left - #found / 2 or seen_left
+    for i = 1, #found, 2 do
+      if may_begin(found[i]) then
+        heads[#heads + 1] = { id = found[i], score = tonumber(found[i + 1]), line = line }
+        return
+      end
+      is_any_waiting = true
     end
-    is_any_waiting = true
+    if #found < 2 * (last - from + 1) then
+      return
+    end
+    from, last = last + 1, last * 10 + 9
   end
+end
+for at = 9 + n_processes, #ARGV do
+  find_head(ARGV[at])
 end
 table.sort(heads, function(one, other) return one.score < other.score end)
 
