@@ -3,6 +3,7 @@
 -- ARGV: max_jobs, lease_ms where no lease is known
 -- RETURNS: a flat list of id, state now, token of the claim that is over
 -- INCLUDES: queue_rules
+-- FLAGS: allow-oom
 local max_jobs = tonumber(ARGV[1])
 local lease_ms = tonumber(redis.call("HGET", clock, "lease_ms") or ARGV[2])
 local asked_ms = tonumber(redis.call("HGET", clock, "asked_ms") or 0)
