@@ -84,6 +84,24 @@ def test_what_a_redis_that_came_back_may_have_forgotten_is_told_and_asked_for_ag
     assert (desk.looks_for_eggs, desk.starts_told_again[-1]) == (1, frozenset())
 
 
+def test_redis_is_told_of_the_last_return_that_the_node_has_heard_of() -> None:
+    desk, told = Desk(0.5), []
+    heartbeat: Any = desk.heartbeat
+    heartbeat._launcher.processes = {}
+    heartbeat._member.present = SimpleNamespace(of=lambda report: report, learn=ignore)
+
+    def beat(*_: object, returned_ms: int | None, **__: object) -> BeatAnswer:
+        told.append(returned_ms)
+        return ANSWER
+
+    for returned_ms in (0, 1_000):
+        heartbeat._question()[1](SimpleNamespace(nodes=SimpleNamespace(beat=beat)))
+        desk.answer = replace(ANSWER, returned_ms=returned_ms)
+        heartbeat.beat()
+    heartbeat._question()[1](SimpleNamespace(nodes=SimpleNamespace(beat=beat)))
+    assert told == [None, 0, 1_000]
+
+
 CHANCES = pytest.mark.parametrize("chance", [0.0, 0.25, 0.5, 1.0])
 
 

@@ -14,7 +14,7 @@ local node, session, home, lease_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4
 
 local known = redis.call("HGET", sessions, node)
 -- A node that was answered before and has no session here: this server has lost it, however it came to that.
-local back_ms = returned_ms(lease_ms, ARGV[8] ~= "" and (known and tonumber(ARGV[8]) or math.huge) or nil)
+local back_ms = returned_ms(lease_ms, ARGV[8] ~= "" and (known and tonumber(ARGV[8]) or now_ms) or nil)
 if known then
   local other = cjson.decode(known)
   local beat_ms = tonumber(redis.call("ZSCORE", beats, node) or 0)

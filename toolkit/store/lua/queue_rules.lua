@@ -33,13 +33,14 @@ local function is_active(job)
   return job.line ~= nil and (job.state == "starting" or job.state == "running" or job.state == "paused")
 end
 
--- When this server last came back: started anew, or took over from another. What it held before may be forgotten. Each
--- life of a server has an id of its own; one that differs from the id kept here is noticed by whoever asks first.
--- Leases then get a full term, in which every node that lives renews its own: that of the longest lease, which is
--- returned, too. A node that has heard of a later return
--- (`heard_ms`) heard it from another server: this one was replaced and took over again, with its old state and run_id.
--- Claims that it does not know of are older than any from now on: the numbers of claims leave room for them.
+-- How much the number of a claim rises when this server comes back: more than that of any claim it has forgotten.
 local FORGOTTEN_MS = 10000
+
+-- When this server last came back: started anew, or took over from another. What it held before may be forgotten. Each
+-- life of a server has an id of its own; one that differs from the id kept here is noticed by whoever asks first. A node
+-- that has heard of a later return (`heard_ms`) heard it from another server: this one was replaced and took over again,
+-- with its old state and id. Leases then get a full term of the longest lease, which is returned, too: in that time every
+-- node that lives renews its own.
 local function returned_ms(lease_ms, heard_ms)
   -- Some proxies hide the run_id.
   local life = string.match(redis.call("INFO", "server"), "run_id:(%w+)") or ""
@@ -60,8 +61,8 @@ local function returned_ms(lease_ms, heard_ms)
     for _, node in ipairs(redis.call("ZRANGEBYSCORE", beats, back_ms, "+inf")) do
       redis.call("ZADD", beats, back_ms - 1, node)
     end
-    -- By the clock of whoever gave them: this one may be behind it.
-    local number = math.max(tonumber(redis.call("GET", tokens) or 0), last_ms, now_ms) + FORGOTTEN_MS
+    -- The clock of the server that gave numbers before may have been ahead of this one.
+    local number = math.max(tonumber(redis.call("GET", tokens) or 0), last_ms, heard_ms or 0, now_ms) + FORGOTTEN_MS
     redis.call("SET", tokens, string.format("%.0f", number))
     redis.call("HSET", clock, "grace_ms", now_ms + lease_ms)
   end
