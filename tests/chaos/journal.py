@@ -18,7 +18,7 @@ BEGIN, CHILD, END, FAILS = "begin", "child", "end", "fails"
 _CLOCK_SLACK_S = 0.5
 
 
-_TOKEN = re.compile(r"\d+\.(\d+)\.\d+\.(\d+):(.+):[^:]*$")
+_TOKEN = re.compile(r"\d+\.(\d+)\.(\d+):(.+):[^:]*$")
 
 
 @dataclass(frozen=True, slots=True)

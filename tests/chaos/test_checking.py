@@ -16,7 +16,7 @@ from toolkit.model.jobs import Job, JobState
 from toolkit.model.names import JobId, NodeName, Token
 
 JOB, N1, N2 = JobId("job-1"), NodeName("node-1"), NodeName("node-2")
-FIRST, SECOND = Token("1.100000.1.1:node-1:a"), Token("2.108000.2.2:node-2:b")
+FIRST, SECOND = Token("1.100000.1:node-1:a"), Token("2.108000.2:node-2:b")
 ORDER = Order(JOB, PLAIN, run_s=1.0, attempts=2, batch=0)
 
 

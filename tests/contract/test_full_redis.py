@@ -20,6 +20,7 @@ from toolkit.model.crawls import ItemsKind, SeenKind
 from toolkit.model.crons import After, Cron
 from toolkit.model.errors import StoreUnreachableError
 from toolkit.model.hosts import Secret
+from toolkit.model.jobs import JobState
 from toolkit.model.names import CrawlId, JobId, NodeName, SpiderName
 from toolkit.model.shipped import IN_REDIS, LogPart, Shipment, ShippedLog
 from toolkit.store.foreign import open_foreign
@@ -168,3 +169,16 @@ def test_a_job_ends_and_what_it_did_is_counted(desk: QueueDesk, redis_server: Re
     with full(redis_server):
         assert desk.finish(claim, an_ending()) == "finished"
     assert desk.redis.hmget(desk.keys.measures, "pages", "items") == ["1", "2"]
+
+
+def test_jobs_of_lost_nodes_go_back_and_claims_come_to_their_end(desk: QueueDesk, redis_server: RedisServer) -> None:
+    desk.add("lost", "begun", "given-back")
+    report = desk.register(a_report())
+    desk.run(report)
+    begun, given_back = desk.claim(report), desk.claim(report)
+    desk.end_leases("lost")
+    with full(redis_server):
+        assert desk.queue.requeue_expired() == {"lost": JobState.PENDING}
+        assert desk.queue.started(begun.job.id, begun.token, pid=4711)
+        assert desk.queue.give_back(given_back.job.id, given_back.token, reason="no memory")
+    assert desk.states("lost", "begun", "given-back") == ["pending", "running", "pending"]

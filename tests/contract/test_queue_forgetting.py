@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from support.queue_desk import QueueDesk, a_pending_job, a_report, an_ending, na
 
 from toolkit.model.errors import NotFoundError
 from toolkit.model.jobs import JobState
-from toolkit.model.names import JobId
+from toolkit.model.names import JobId, Token
 from toolkit.model.nodes import NodeReport
 from toolkit.model.queue import BeatAnswer, Claimed, Held, NothingToClaim
 
@@ -301,6 +302,27 @@ def test_no_job_is_given_of_which_the_node_still_has_a_process(desk: QueueDesk) 
     assert desk.claim(report).job.id == "a1"
 
 
+def test_a_job_behind_many_that_may_not_be_begun_yet_is_found(desk: QueueDesk) -> None:
+    desk.queue.add([a_pending_job(f"last-{number}", attempts=1) for number in range(60)])
+    desk.add("other", attempts=3)
+    report = desk.register(a_report())
+    desk.come_back(desk.dump())
+    desk.beat(report)
+    assert desk.claim(report).job.id == "other"
+
+
+def test_a_claim_reads_few_jobs_however_many_may_not_be_begun_yet(desk: QueueDesk) -> None:
+    for line in range(10):
+        desk.queue.add([a_pending_job(f"{line}-{n}", spider=f"spider-{line}", attempts=1) for n in range(100)])
+    report = desk.register(a_report())
+    desk.come_back(desk.dump())
+    desk.beat(report)
+    desk.redis.config_resetstat()
+    assert isinstance(desk.look(report), NothingToClaim)
+    # One look at the head of each line, and at 500 jobs behind them; some reads are of other things.
+    assert desk.redis.info("commandstats")["cmdstat_hget"]["calls"] < 10 + 600 + 20
+
+
 def test_a_job_without_a_record_stops_neither_duty_nor_claims(desk: QueueDesk) -> None:
     desk.add("a1", "a2", "a3")
     report = desk.register(a_report())
@@ -311,3 +333,129 @@ def test_a_job_without_a_record_stops_neither_duty_nor_claims(desk: QueueDesk) -
     assert desk.queue.requeue_expired() == {}
     assert desk.claim(report).job.id == "a3"
     assert desk.redis.zcard(desk.keys.leases) == 1
+
+
+@pytest.mark.parametrize("given_back", [0, 1, 3])
+def test_who_took_a_forgotten_job_later_keeps_it_however_often_it_was_claimed_before(
+    desk: QueueDesk, given_back: int
+) -> None:
+    desk.add("a1", attempts=3)
+    one, two, three = (desk.register(a_report(f"node-{number}")) for number in (1, 2, 3))
+    before = desk.dump()
+    for _ in range(given_back):
+        claim = desk.claim(one)
+        desk.queue.give_back(claim.job.id, claim.token, reason="no replica")
+    forgotten = desk.run(two)
+    desk.come_back(before)
+    desk.beat(three)
+    desk.redis.hincrby(desk.keys.clock, "back_ms", -round(LEASE_S * 1000 / 2) - 1)
+    later = desk.run(three)
+
+    assert desk.beat(two, forgotten).stale == (forgotten.token,)
+    assert desk.finish(later) == JobState.FINISHED
+    assert desk.beat(two, forgotten).stale == (forgotten.token,)
+    assert desk.finish(forgotten) is None
+    assert desk.states("a1") == ["finished"]
+
+
+def test_a_forgotten_claim_after_a_forgotten_loss_is_the_later_one(desk: QueueDesk) -> None:
+    desk.add("a1", attempts=5)
+    one, two = desk.register(a_report("node-1")), desk.register(a_report("node-2"))
+    before = desk.dump()
+    first = desk.run(one)
+    desk.end_leases("a1")
+    desk.queue.requeue_expired()
+    second = desk.run(two)
+    desk.come_back(before)
+
+    assert desk.beat(one, first).taken_up == (first.token,)
+    assert desk.beat(two, second).taken_up == (second.token,)
+    assert desk.beat(one, first).stale == (first.token,)
+
+
+def test_a_later_claim_is_known_as_such_also_where_the_clock_is_behind(desk: QueueDesk) -> None:
+    desk.add("a1", attempts=3)
+    two, three = desk.register(a_report("node-2")), desk.register(a_report("node-3"))
+    ahead_ms = 3_600_000
+    # The server that is lost ran an hour ahead: it signed so, and saw its nodes then.
+    for name in ("node-2", "node-3"):
+        desk.redis.zincrby(desk.keys.beats, ahead_ms, name)
+    desk.redis.incrby(desk.keys.tokens, int(desk.redis.zscore(desk.keys.beats, "node-2") or 0) + 1000)
+    before = desk.dump()
+    forgotten = desk.run(two)
+    desk.come_back(before)
+    desk.beat(three)
+    desk.redis.hincrby(desk.keys.clock, "back_ms", -round(LEASE_S * 1000 / 2) - 1)
+    later = desk.run(three)
+
+    assert desk.beat(two, forgotten).stale == (forgotten.token,)
+    assert desk.finish(later) == JobState.FINISHED
+
+
+def test_a_new_job_under_the_id_of_a_forgotten_one_is_not_that_one(desk: QueueDesk) -> None:
+    report = desk.register(a_report())
+    before = desk.dump()
+    desk.queue.add([a_pending_job("a1", args={"category": "books"})])
+    forgotten = desk.run(report)
+    desk.come_back(before)
+    desk.queue.add([a_pending_job("a1", args={"category": "lamps"})])
+
+    answer = desk.beat(report, forgotten)
+    assert (answer.stale, answer.taken_up) == ((forgotten.token,), ())
+    assert desk.finish(forgotten) is None
+    assert desk.states("a1") == ["pending"]
+
+
+def test_a_token_of_another_format_breaks_no_heartbeat(desk: QueueDesk) -> None:
+    desk.add("a1")
+    report = desk.register(a_report())
+    claim = desk.run(report)
+    old = Token("7.1700000000000:node-1:life-1")
+    facts = json.loads(str(desk.redis.hget(desk.keys.jobs, "a1")))
+    desk.redis.hset(desk.keys.jobs, "a1", json.dumps({**facts, "token": old}))
+    desk.redis.hset(desk.keys.owners, "a1", old)
+    held = [Held(claim.job.id, old)]
+    assert desk.nodes.beat(report, held).stale == ()
+    desk.end_leases("a1")
+    desk.queue.requeue_expired()
+    assert desk.states("a1") == ["pending"]
+    assert desk.nodes.beat(report, held).stale == (old,)
+    assert desk.claim(report).job.id == "a1"
+
+
+@pytest.mark.parametrize("state", ["pending", "active under an older claim"])
+def test_a_cancel_is_heeded_that_was_accepted_while_the_claim_was_forgotten(desk: QueueDesk, state: str) -> None:
+    desk.add("a1", attempts=3)
+    one, other = desk.register(a_report("node-1")), desk.register(a_report("node-2"))
+    if state != "pending":
+        desk.run(one)
+    before = desk.dump()
+    if state != "pending":
+        desk.end_leases("a1")
+        desk.queue.requeue_expired()
+    claim = desk.run(other)
+    desk.come_back(before)
+    desk.queue.cancel(names("a1"), grace_s=7)
+
+    answer = desk.beat(other, claim)
+    assert answer.wishes[claim.token].cancel_grace_s == 7.0
+    assert desk.finish(claim, an_ending(JobState.FAILED, finish_reason="shutdown")) == JobState.CANCELLED
+    assert desk.left_behind() == set()
+
+
+def test_a_cancel_from_before_a_forgotten_retry_is_over(desk: QueueDesk) -> None:
+    desk.add("a1")
+    report = desk.register(a_report())
+    first = desk.run(report)
+    desk.queue.cancel(names("a1"), grace_s=1)
+    cancelled_but_not_ended = desk.dump()
+    assert desk.finish(first, an_ending(JobState.FAILED, finish_reason="shutdown")) == JobState.CANCELLED
+    ended = desk.dump()
+    desk.queue.retry(names("a1"))
+    claim = desk.run(report)
+    for before in (cancelled_but_not_ended, ended):
+        desk.come_back(before)
+        answer = desk.beat(report, claim)
+        assert (answer.taken_up, answer.wishes) == ((claim.token,), {})
+        assert desk.job("a1").cancel_requested_at is None
+    assert desk.finish(claim, an_ending(finish_reason="closespider_itemcount")) == JobState.FINISHED

@@ -188,7 +188,7 @@ class CrawlHistory(History):
             return
         self._number += 1
         job_id = self._jobs.setdefault(host.name, f"job-{self._number}")
-        token = f"{self._number}.{round(self.world.now * 1000)}.1.1:{host.name}:life"
+        token = f"{self._number}.{round(self.world.now * 1000)}.1:{host.name}:life"
         folder = RunFolder(self.folder / f"{job_id}~{self._number}")
         folder.path.mkdir(parents=True)
         args = self._args_of(category)

@@ -42,7 +42,7 @@ MENDS = {
             ("store/lua/claim.lua", "  if has_process[id] then", "  if false then"),
             (
                 QUEUE,
-                "local was_taken_from_it = is_pending(job) and job.token == token",
+                "local was_taken_from_it = number and is_pending(job) and job.token == token",
                 "local was_taken_from_it = false",
             ),
             (
@@ -54,24 +54,28 @@ MENDS = {
     ),
     "forgotten-claims": Mend(
         "What a node holds and Redis has forgotten is taken up again under the same token",
-        ((QUEUE, "local is_forgotten = claims and claims > (job.claims or 0)", "local is_forgotten = false"),),
+        ((QUEUE, "local is_forgotten = number and number > (job.last_claim or 0)", "local is_forgotten = false"),),
     ),
     "tell-first": Mend(
         "No node claims before it has told what it holds and what has ended",
         (
             ("store/lua/claim.lua", 'ZSCORE", beats, node) or 0) < back_ms', 'ZSCORE", beats, node) or 0) < 0'),
-            ("store/lua/claim.lua", "if now_ms < back_ms + lease_ms / 2 then", "if false then"),
+            ("store/lua/claim.lua", "if now_ms < back_ms + back_lease_ms / 2 then", "if false then"),
         ),
     ),
     "all-tell-first": Mend(
         "No job is begun before every node that lives has told what Redis may have forgotten",
-        (("store/lua/claim.lua", "if now_ms < back_ms + lease_ms / 2 then", "if false then"),),
+        (("store/lua/claim.lua", "if now_ms < back_ms + back_lease_ms / 2 then", "if false then"),),
     ),
     "last-attempts-wait": Mend(
         "A job that may be begun only once more waits for a lease after Redis has come back",
         (
-            ("store/lua/claim.lua", "local wait_of_last_ms = back_ms + lease_ms - now_ms", "local wait_of_last_ms = 0"),
-            ("store/lua/claim.lua", "if now_ms < back_ms + lease_ms / 2 then", "if false then"),
+            (
+                "store/lua/claim.lua",
+                "local wait_of_last_ms = back_ms + back_lease_ms - now_ms",
+                "local wait_of_last_ms = 0",
+            ),
+            ("store/lua/claim.lua", "if now_ms < back_ms + back_lease_ms / 2 then", "if false then"),
         ),
     ),
     "ends-told-again": Mend(

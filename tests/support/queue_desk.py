@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -200,13 +199,6 @@ class QueueDesk:
         self.redis.hset(self.keys.clock, mapping={"asked_ms": now_ms, "grace_ms": 0})
         if job_ids:
             self.redis.zadd(self.keys.leases, dict.fromkeys(job_ids, 1), xx=True)
-
-    def keep_fresh(self, *job_ids: str) -> None:
-        """Let these pending jobs be as new for a minute, however slow this machine is."""
-        ready_ms = int((time.time() + 60) * 1000)
-        for job_id in job_ids:
-            facts = json.loads(str(self.redis.hget(self.keys.jobs, job_id)))
-            self.redis.hset(self.keys.jobs, job_id, json.dumps({**facts, "ready_ms": ready_ms}))
 
     def lease_ends_ms(self, job_id: str) -> float:
         """Return when a job's lease ends, by Redis' clock."""

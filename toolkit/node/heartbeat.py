@@ -83,7 +83,6 @@ class Heartbeat(MultiService):
         self._away_since: float | None = None
         self._clash_told_at: float | None = None
         self._releases: int | None = None
-        self._returned_ms: int | None = None
         self._was_draining = False
         member.when_woken(self.beat)
         member.beat = self.beat
@@ -134,14 +133,16 @@ class Heartbeat(MultiService):
         report, ended = self._member.report(), self._launcher.delivery.taken()
         waiting = self._launcher.delivery.held()
         asked = frozenset(held.token for held, _ in runs)
-        was_registered = self._member.is_registered
+        was_registered, returned_ms = self._member.is_registered, self._member.returned_ms
 
         def beat(shared: Shared) -> BeatAnswer:
             present = self._member.present
 
             def once() -> BeatAnswer:
                 held = [*_held(runs), *waiting]
-                return shared.nodes.beat(present.of(report), held, ended=ended, was_registered=was_registered)
+                return shared.nodes.beat(
+                    present.of(report), held, ended=ended, was_registered=was_registered, returned_ms=returned_ms
+                )
 
             present.learn(shared)
             first = once()
@@ -166,8 +167,8 @@ class Heartbeat(MultiService):
         was_unready, self._member.unready = self._member.unready, None
         self._member.is_registered, self._member.waits_for = True, None
         self._housekeeping.live_nodes = answer.live_nodes
-        has_returned = self._returned_ms not in {None, answer.returned_ms}
-        self._returned_ms = answer.returned_ms
+        has_returned = self._member.returned_ms not in {None, answer.returned_ms}
+        self._member.returned_ms = answer.returned_ms
         launcher = self._launcher
         launcher.drop(answer.stale)
         launcher.heed(answer.wishes, asked.difference(answer.stale))

@@ -48,7 +48,8 @@ class Membership:
     `session` names this life of the process. `running` counts its jobs, `jobs` returns those that have a process here,
     `tokens` their claims' and those of jobs whose end is not told yet or was told lately; `beat` gives a sign of life
     now. `unready` says why no job may be taken now; `is_registered` tells whether a heartbeat
-    of this session was ever answered, `waits_for` what it waits for; `redials` says that the node changes its address
+    of this session was ever answered, `returned_ms` when Redis came back by the last answer, `waits_for` what it waits
+    for; `redials` says that the node changes its address
     now, `is_stopping` that Scrapyd waits for its spiders before it stops. Launcher, heartbeat and redials keep them.
     """
 
@@ -60,6 +61,7 @@ class Membership:
         self.running = 0
         self.unready: str | None = IS_STARTING
         self.is_registered = False
+        self.returned_ms: int | None = None
         self.waits_for: str | None = None
         self.redials: str | None = None
         self.is_stopping = False

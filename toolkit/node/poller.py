@@ -126,6 +126,7 @@ class ClaimingPoller:
                 tokens=self.membership.tokens() if self._must_reconcile else None,
                 takes=takes,
                 has_process=self.membership.jobs(),
+                returned_ms=self.membership.returned_ms or 0,
             )
             # What comes into doubt while the queue is asked is settled with the next look.
             self._must_reconcile = False
@@ -194,6 +195,7 @@ def claim(
     tokens: Sequence[Token] | None,
     takes: bool = True,
     has_process: Collection[JobId] = (),
+    returned_ms: int = 0,
 ) -> Claimed | NothingToClaim | None:
     """Take the best job that fits this node; with `tokens`, settle first what it was given and knows nothing of.
 
@@ -210,7 +212,7 @@ def claim(
         return None
     # Also without a line that fits: the claim lets delayed jobs that are due into their lines, and knows the next one.
     fitting = fitting_lines(shared.queue.lines(), node=report.name, versions=report.versions)
-    return shared.queue.claim(report, fitting, running=report.running, has_process=has_process)
+    return shared.queue.claim(report, fitting, running=report.running, has_process=has_process, returned_ms=returned_ms)
 
 
 def fitting_lines(

@@ -102,16 +102,23 @@ class JobQueue(Protocol):
     # --- the node's side
 
     def claim(
-        self, report: NodeReport, lines: Sequence[LineName], *, running: int, has_process: Collection[JobId] = ()
+        self,
+        report: NodeReport,
+        lines: Sequence[LineName],
+        *,
+        running: int,
+        has_process: Collection[JobId] = (),
+        returned_ms: int = 0,
     ) -> Claimed | NothingToClaim:
         """Give the best job of these lines to the node under a fresh lease and token, or say when to look again.
 
         The order is by priority, then by age. Caps are kept. No job is given of which the node `has_process` still.
         For a lease after Redis came back, no job is given that may be begun only once more: its claim may be forgotten
-        here, and its node has yet to say so. A job that is younger than `CLAIM_PATIENCE_S` is left to
-        a live node with more room, if there is one. Due delayed jobs take their place first. A job whose record
-        cannot be read fails and says so, for it would come first for ever. A claim that no replica of Redis
-        acknowledges in time is given back, uncounted; see `RedisDoor.run_kept`.
+        here, and its node has yet to say so. `returned_ms` is what the node's last heartbeat was answered: a server
+        that does not know of that return must be told by a heartbeat first. A job that is younger than
+        `CLAIM_PATIENCE_S` is left to a live node with more room, if there is one. Due delayed jobs take their place
+        first. A job whose record cannot be read fails and says so, for it would come first for ever. A claim that no
+        replica of Redis acknowledges in time is given back, uncounted; see `RedisDoor.run_kept`.
         """
 
     def started(self, job_id: JobId, token: Token, *, pid: int, lease_s: float = DEFAULT_LEASE_S) -> bool:
@@ -188,11 +195,13 @@ class NodeRegistry(Protocol):
         *,
         ended: Sequence[tuple[JobId, Token]] = (),
         was_registered: bool = False,
+        returned_ms: int | None = None,
     ) -> BeatAnswer:
         """Give a sign of life, renew the leases of what is held, and hear what has changed.
 
-        `was_registered` says that an earlier beat of this session was answered. A new session takes the place of an
-        earlier one of its home, as after a restart.
+        `was_registered` says that an earlier beat of this session was answered, `returned_ms` is what the last answer
+        said: a server that does not know of that return has forgotten it. A new session takes the place of an earlier
+        one of its home, as after a restart.
 
         Raises:
             ConflictError: a node of this name with another home is live, or this session's place was taken by another

@@ -30,12 +30,13 @@ class RedisNodes:
         *,
         ended: Sequence[tuple[JobId, Token]] = (),
         was_registered: bool = False,
+        returned_ms: int | None = None,
     ) -> BeatAnswer:
         """See `NodeRegistry.beat`."""
         keys = self._keys
         arguments: list[Argument] = [
             *(report.name, report.session, report.home, ttl_ms(report.lease_s), "1" if was_registered else "0"),
-            *(wire_nodes.write_report(report), _room(report), len(held)),
+            *(wire_nodes.write_report(report), _room(report), "" if returned_ms is None else returned_ms, len(held)),
         ]
         for each in held:
             progress = "" if each.progress is None else wire_jobs.write_progress(each.progress)

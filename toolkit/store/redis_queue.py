@@ -200,7 +200,13 @@ class RedisQueue:
         return tuple(map(JobId, found))
 
     def claim(
-        self, report: NodeReport, lines: Sequence[LineName], *, running: int, has_process: Collection[JobId] = ()
+        self,
+        report: NodeReport,
+        lines: Sequence[LineName],
+        *,
+        running: int,
+        has_process: Collection[JobId] = (),
+        returned_ms: int = 0,
     ) -> Claimed | NothingToClaim:
         """See `JobQueue.claim`."""
         terms: list[Argument] = [
@@ -210,6 +216,7 @@ class RedisQueue:
             ttl_ms(CLAIM_PATIENCE_S),
             report.slots,
             running,
+            returned_ms,
             _asked_us(),
             len(has_process),
             *has_process,

@@ -46,6 +46,7 @@ class Desk:
             settings=SimpleNamespace(lease_s=LEASE_S, name="node-1"),
             unready=None,
             is_registered=False,
+            returned_ms=None,
             machine=self.machine,
             ask=self._ask,
             report=a_report,
@@ -116,6 +117,24 @@ def test_what_was_taken_up_is_heard_also_when_the_machine_has_a_new_address_by_t
     desk.heartbeat.beat()
     assert desk.starts_told_again[-1] == frozenset({TOKEN})
     assert list(answers) == []
+
+
+def test_redis_is_told_of_the_last_return_that_the_node_has_heard_of() -> None:
+    desk, told = Desk(0.5), []
+    heartbeat: Any = desk.heartbeat
+    heartbeat._launcher.processes = {}
+    heartbeat._member.present = SimpleNamespace(of=lambda report: report, learn=ignore)
+
+    def beat(*_: object, returned_ms: int | None, **__: object) -> BeatAnswer:
+        told.append(returned_ms)
+        return ANSWER
+
+    for returned_ms in (0, 1_000):
+        heartbeat._question()[1](SimpleNamespace(nodes=SimpleNamespace(beat=beat)))
+        desk.answer = replace(ANSWER, returned_ms=returned_ms)
+        heartbeat.beat()
+    heartbeat._question()[1](SimpleNamespace(nodes=SimpleNamespace(beat=beat)))
+    assert told == [None, 0, 1_000]
 
 
 CHANCES = pytest.mark.parametrize("chance", [0.0, 0.25, 0.5, 1.0])

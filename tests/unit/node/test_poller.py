@@ -45,8 +45,10 @@ class ScriptedQueue:
         self.reconciled.append(list(tokens))
         return {}
 
-    def claim(self, _: NodeReport, __: Sequence[str], *, running: int, has_process: Collection[JobId]) -> object:
-        assert has_process == ()
+    def claim(
+        self, _: NodeReport, __: Sequence[str], *, running: int, has_process: Collection[JobId], returned_ms: int
+    ) -> object:
+        assert (has_process, returned_ms) == ((), 0)
         assert running >= 0
         self.claims += 1
         answer = self.answers.pop(0) if self.answers else NothingToClaim()

@@ -1,8 +1,9 @@
 -- Keep a node's report as its sign of life, renew the leases of what it still owns, and tell it what has changed.
 -- KEYS: the queue's, then nodes sessions draining releases clashes questions
 -- ARGV: node, session, home, lease_ms, was_registered ("1" when an earlier beat of this session was answered), report
---       (JSON), room ("" or running/slots), held, then for each held job: id, token, progress (JSON or ""), the grace of
---       its cancel in seconds or "" where the node knows of none; then for each ended one: id, token
+--       (JSON), room ("" or running/slots), when Redis last came back as this session has heard ("" at its first beat),
+--       held, then for each held job: id, token, progress (JSON or ""), the grace of its cancel in seconds or "" where
+--       the node knows of none; then for each ended one: id, token
 -- RETURNS: {"clash", address} | {"ok", now_ms, drain, releases, live nodes, stale tokens, tokens and wishes, unheard
 --          tokens, tokens of unknown jobs, tokens taken up again, number of questions that wait, when Redis came back}
 -- INCLUDES: queue_rules
@@ -11,9 +12,10 @@ local nodes, sessions, draining, releases, clashes = KEYS[26], KEYS[27], KEYS[28
 local FORGOTTEN_LEASES = 5 -- more than `REMEMBERED_LEASES` of node/delivery.py
 local node, session, home, lease_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
-local back_ms = returned_ms(lease_ms)
 local known = redis.call("HGET", sessions, node)
 local asked_us
+-- A node that was answered before and has no session here: this server has lost it, however it came to that.
+local back_ms = returned_ms(lease_ms, ARGV[8] ~= "" and (known and tonumber(ARGV[8]) or now_ms) or nil)
 if known then
   local other = cjson.decode(known)
   local beat_ms = tonumber(redis.call("ZSCORE", beats, node) or 0)
@@ -32,7 +34,12 @@ local of_name = { session = session, home = home, lease_ms = lease_ms, asked_us 
 redis.call("HSET", sessions, node, cjson.encode(of_name))
 redis.call("HSET", nodes, node, ARGV[6])
 redis.call("ZADD", beats, now_ms, node)
-redis.call("HSET", clock, "lease_ms", lease_ms)
+-- The longest lease of the nodes that live: one that is silent for as long leaves the place to the next.
+local longest = redis.call("HMGET", clock, "lease_ms", "lease_at_ms")
+local longest_ms = tonumber(longest[1] or 0)
+if lease_ms >= longest_ms or math.abs(now_ms - tonumber(longest[2] or 0)) > longest_ms then
+  redis.call("HSET", clock, "lease_ms", lease_ms, "lease_at_ms", now_ms)
+end
 
 local is_draining = redis.call("HEXISTS", draining, node)
 if ARGV[7] == "" or is_draining == 1 then
@@ -42,8 +49,8 @@ else
 end
 
 local stale, wished, unheard, unknown, taken_up = {}, {}, {}, {}, {}
-local held = tonumber(ARGV[8])
-for at = 9, 8 + 4 * held, 4 do
+local held = tonumber(ARGV[9])
+for at = 10, 9 + 4 * held, 4 do
   local id, token = ARGV[at], ARGV[at + 1]
   local is_ours = redis.call("HGET", owners, id) == token
   if not is_ours then
@@ -76,7 +83,7 @@ for at = 9, 8 + 4 * held, 4 do
 end
 -- Only a Redis that came back lately may have forgotten what it was told.
 local is_forgetful = now_ms - back_ms < FORGOTTEN_LEASES * lease_ms
-for at = 9 + 4 * held, #ARGV, 2 do
+for at = 10 + 4 * held, #ARGV, 2 do
   local id, token = ARGV[at], ARGV[at + 1]
   if redis.call("HGET", owners, id) == token then
     unheard[#unheard + 1] = token

@@ -24,7 +24,9 @@ local function enter(from, count)
 
   redis.call("HINCRBY", clock, "open", count)
   local seq = redis.call("HINCRBY", clock, "seq", count) - count
-  local begin = string.format('{"ready_ms":%d,"seq":', now_ms)
+  -- A claim from before was of another job, of which only the id was the same.
+  returned_ms(0)
+  local begin = string.format('{"last_claim":%s,"ready_ms":%d,"seq":', redis.call("GET", tokens) or "0", now_ms)
   for at = from, from + count * EACH - 1, EACH do
     local id, line, due_ms = ARGV[at], ARGV[at + 4], tonumber(ARGV[at + 7])
     seq = seq + 1

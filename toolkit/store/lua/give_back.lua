@@ -3,6 +3,7 @@
 -- ARGV: id, token, reason, lease_ms, whom to wake ("" for nobody)
 -- RETURNS: 1 | 0 when refused | -1 when no such job is known
 -- INCLUDES: queue_rules
+-- FLAGS: allow-oom
 local id = ARGV[1]
 local job = read(id)
 if not job then

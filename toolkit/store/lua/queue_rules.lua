@@ -33,31 +33,46 @@ local function is_active(job)
   return job.line ~= nil and (job.state == "starting" or job.state == "running" or job.state == "paused")
 end
 
+-- How much the number of a claim rises when this server comes back: more than that of any claim it has forgotten.
+local FORGOTTEN_MS = 10000
+
 -- When this server last came back: started anew, or took over from another. What it held before may be forgotten. Each
--- life of a server has an id of its own; one that differs from the id kept here is noticed by whoever asks first.
--- Leases then get a full term, in which every node that lives renews its own.
-local function returned_ms(lease_ms)
-  local life = string.match(redis.call("INFO", "server"), "run_id:(%w+)")
-  local known = redis.call("HMGET", clock, "life", "back_ms")
+-- life of a server has an id of its own; one that differs from the id kept here is noticed by whoever asks first. A node
+-- that has heard of a later return (`heard_ms`) heard it from another server: this one was replaced and took over again,
+-- with its old state and id. Leases then get a full term of the longest lease, which is returned, too: in that time every
+-- node that lives renews its own.
+local function returned_ms(lease_ms, heard_ms)
+  -- Some proxies hide the run_id.
+  local life = string.match(redis.call("INFO", "server"), "run_id:(%w+)") or ""
+  local known = redis.call("HMGET", clock, "life", "back_ms", "back_lease_ms", "lease_ms")
   local back_ms = tonumber(known[2] or 0)
-  if known[1] == life and back_ms <= now_ms then
-    return back_ms
+  if known[1] == life and back_ms <= now_ms and (heard_ms or 0) <= back_ms then
+    return back_ms, tonumber(known[3] or lease_ms)
   end
-  -- A server of which nothing is known yet has forgotten nothing. One whose clock was set back came back now.
-  back_ms = known[1] and now_ms or 0
-  local last = redis.call("ZREVRANGE", beats, 0, 0, "WITHSCORES")[2]
-  redis.call("HSET", clock, "life", life, "back_ms", back_ms, "last_beat_ms", math.min(tonumber(last or 0), now_ms))
+  lease_ms = math.max(lease_ms, tonumber(known[4] or 0))
+  -- A server without any record has forgotten nothing, unless a node has heard from one before. One whose clock was set
+  -- back came back now.
+  back_ms = (known[1] or heard_ms) and now_ms or 0
+  local last_ms = tonumber(redis.call("ZREVRANGE", beats, 0, 0, "WITHSCORES")[2] or 0)
+  redis.call("HSET", clock, "life", life, "back_ms", back_ms, "last_beat_ms", math.min(last_ms, now_ms))
+  redis.call("HSET", clock, "back_lease_ms", lease_ms)
   if back_ms > 0 then
+    -- No sign of life from before may look as if it had been given since: another clock may have been ahead.
+    for _, node in ipairs(redis.call("ZRANGEBYSCORE", beats, back_ms, "+inf")) do
+      redis.call("ZADD", beats, back_ms - 1, node)
+    end
+    -- The clock of the server that gave numbers before may have been ahead of this one.
+    local number = math.max(tonumber(redis.call("GET", tokens) or 0), last_ms, heard_ms or 0, now_ms) + FORGOTTEN_MS
+    redis.call("SET", tokens, string.format("%.0f", number))
     redis.call("HSET", clock, "grace_ms", now_ms + lease_ms)
   end
-  return back_ms
+  return back_ms, lease_ms
 end
 
--- A token is `<number>.<ms>.<claims>.<attempt>:<node>:<session>`: the number only ever rises, and the time makes it new
--- even where the last numbers were forgotten; `claims` is how often the job had been claimed, this time included.
+-- A token is `<number>.<ms>.<attempt>:<node>:<session>`: of two claims, the later one has the greater number.
 local function parts_of(token)
-  local claims, attempt, node = string.match(token, "^%d+%.%d+%.(%d+)%.(%d+):(.+):[^:]*$")
-  return tonumber(claims), tonumber(attempt), node
+  local number, ms, attempt, node = string.match(token, "^(%d+)%.(%d+)%.(%d+):(.+):[^:]*$")
+  return tonumber(number), tonumber(ms), tonumber(attempt), node
 end
 
 -- The state that operators are shown: whether a spider is paused is known from what it last said.
@@ -241,15 +256,22 @@ local function requeue(id, job, reason, is_gone)
   return job.state
 end
 
+local function wish_end(id, grace_s)
+  local wish = cjson.decode(redis.call("HGET", wishes, id) or "{}")
+  wish.cancel_grace_s = math.min(grace_s, wish.cancel_grace_s or math.huge)
+  redis.call("HSET", wishes, id, cjson.encode(wish))
+end
+
 -- Tell whether a job is a claim's, and make it so again where this Redis, which came back older, has forgotten the claim,
 -- or where the job was taken from it and nobody else has it yet. The job may be changed and written by this.
 local function holds(id, job, token, lease_ms)
   if redis.call("HGET", owners, id) == token then
     return true
   end
-  local claims, attempt, node = parts_of(token)
-  local is_forgotten = claims and claims > (job.claims or 0)
-  local was_taken_from_it = is_pending(job) and job.token == token
+  local number, claimed_ms, attempt, node = parts_of(token)
+  -- `last_claim` is the number of the job's last claim, or the greatest there was when the job came.
+  local is_forgotten = number and number > (job.last_claim or 0)
+  local was_taken_from_it = number and is_pending(job) and job.token == token
   if not job.line or not (is_forgotten or was_taken_from_it) then
     return false
   end
@@ -260,7 +282,14 @@ local function holds(id, job, token, lease_ms)
   else
     reopen(id, job)
   end
-  job.state, job.node, job.attempt, job.claims, job.is_held = "starting", node, attempt, claims, nil
+  -- Asked for since the claim was forgotten, the end is still wanted. From before the claim, it was of a run that ended.
+  if job.cancel_ms and job.cancel_ms <= math.min(claimed_ms, (returned_ms(lease_ms))) then
+    job.cancel_ms = nil
+    redis.call("HDEL", wishes, id)
+  elseif job.cancel_ms then
+    wish_end(id, job.cancel_grace_s or 0)
+  end
+  job.state, job.node, job.attempt, job.last_claim, job.is_held = "starting", node, attempt, number, nil
   job.claimed_ms, job.started_ms, job.ended_ms, job.reason = now_ms, nil, nil, nil
   own(id, job, token, lease_ms)
   write(id, job)
@@ -269,14 +298,13 @@ end
 
 -- Cancel a pending job at once, or record the wish for an active one before any signal is sent; its node is to be woken.
 local function ask_to_end(id, job, grace_s, woken)
-  job.cancel_ms = job.cancel_ms or now_ms
+  -- The grace is kept for a claim that is forgotten now.
+  job.cancel_ms, job.cancel_grace_s = job.cancel_ms or now_ms, grace_s
   if is_pending(job) then
     step_out(id, job)
     settle(id, job, "cancelled", "cancelled while it was pending")
   elseif is_active(job) then
-    local wish = cjson.decode(redis.call("HGET", wishes, id) or "{}")
-    wish.cancel_grace_s = math.min(grace_s, wish.cancel_grace_s or math.huge)
-    redis.call("HSET", wishes, id, cjson.encode(wish))
+    wish_end(id, grace_s)
     write(id, job)
     woken[job.node] = true
   end

@@ -8,6 +8,7 @@ if redis.call("HEXISTS", jobs, id) == 1 then
   return 0
 end
 enter(3, 1)
--- Any claim of a job that was never claimed here is one that was forgotten.
-holds(id, read(id), token, lease_ms)
+local job = read(id)
+job.last_claim = 0
+holds(id, job, token, lease_ms)
 return 1

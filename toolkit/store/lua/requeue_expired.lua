@@ -3,11 +3,12 @@
 -- ARGV: max_jobs, lease_ms where no lease is known
 -- RETURNS: a flat list of id, state now, token of the claim that is over
 -- INCLUDES: queue_rules
+-- FLAGS: allow-oom
 local max_jobs = tonumber(ARGV[1])
 local lease_ms = tonumber(redis.call("HGET", clock, "lease_ms") or ARGV[2])
 local asked_ms = tonumber(redis.call("HGET", clock, "asked_ms") or 0)
 redis.call("HSET", clock, "asked_ms", now_ms)
-returned_ms(lease_ms)
+local _, back_lease_ms = returned_ms(lease_ms)
 
 -- A clock that was set back leaves leases and signs of life in a time to come: none is further off than its own length.
 for _, id in ipairs(redis.call("ZRANGEBYSCORE", leases, now_ms + lease_ms, "+inf", "LIMIT", 0, max_jobs)) do
@@ -26,8 +27,9 @@ if now_ms - asked_ms > lease_ms * 0.6 then
 end
 local grace_ms = tonumber(redis.call("HGET", clock, "grace_ms") or 0)
 if now_ms < grace_ms then
-  if grace_ms > now_ms + lease_ms then
-    redis.call("HSET", clock, "grace_ms", now_ms + lease_ms)
+  local longest_ms = math.max(lease_ms, back_lease_ms)
+  if grace_ms > now_ms + longest_ms then
+    redis.call("HSET", clock, "grace_ms", now_ms + longest_ms)
   end
   return {}
 end

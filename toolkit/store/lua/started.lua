@@ -3,6 +3,7 @@
 -- ARGV: id, token, pid, lease_ms
 -- RETURNS: 1 | 0 when refused; a job that is not known at all refuses nobody
 -- INCLUDES: queue_rules
+-- FLAGS: allow-oom
 local id = ARGV[1]
 local job = read(id)
 if not job then
