@@ -140,7 +140,8 @@ def test_a_job_that_was_paused_for_long_is_given_its_time_when_it_goes_on(desk: 
 def test_an_alert_of_no_progress_names_the_entry_that_a_worker_has_had_in_hand(
     desk: QueueDesk, claim: Claimed, crawl: CrawlDesk
 ) -> None:
-    worker = crawl.worker("job-1~7:node-1:life")
+    name = default_crawl("books", claim.job.args or {})
+    worker = crawl.worker("job-1~7:node-1:life", plan=a_plan(name))
     worker.push("https://example.com/")
     entry = worker.take_one().entry.hex()
     rules(desk, replace(IDLE, do=Action.NONE))

@@ -102,7 +102,7 @@ def test_a_schedule_tells_of_jobs_that_the_nodes_then_take(laptop: Desk, deploye
     scheduled = laptop.json("schedule", "prices", "-a", f"site={shop.url}", "-a", "limit=1", "--workers", "3")
     assert list(scheduled) == ["jobs"]
     for job in scheduled["jobs"]:
-        assert list(job) == ["id", "project", "spider", "version", "node", "state"]
+        assert list(job) == ["id", "project", "spider", "version", "node", "state", "crawl"]
         assert (job["project"], job["spider"]) == ("shop", "prices")
         assert job["version"] == deployed["version"]
         assert (job["state"], job["node"]) == ("pending", None)

@@ -56,10 +56,10 @@ wants_flush = wants_flush and not is_of_this_run
 if not is_there then
   st.seeds = wanted.seeds
 end
+local is_anothers = is_there and not is_of_this_run and redis.call("EXISTS", own_runs) == 1
 local was_over = is_new_life and ARGV[15] ~= "" and redis.call("ZSCORE", runs, crawl .. " " .. ARGV[15])
 if was_over then
   -- Another run may be under way by now. And something may have come after it was over: seeds, or what was put back.
-  local is_anothers = is_there and redis.call("EXISTS", own_runs) == 1 and not is_of_this_run
   if is_anothers or (is_empty and seeds_waiting() == 0) then
     return { "over" }
   end
@@ -78,8 +78,8 @@ end
 local is_first = #redis.call("ZRANGEBYSCORE", workers, "(" .. now_ms, "+inf", "LIMIT", 0, 1) == 0
 local is_flushed = wants_flush and is_first
 -- Its last worker left while one that was dead still stood there, or died before it could say that all is done.
-local is_done = st.start == "!" and is_first and not is_of_this_run and redis.call("EXISTS", standings) == 1
-is_done = is_done and not cjson.decode(plan).persists
+local is_done = is_anothers and ARGV[15] ~= "" and is_first and st.start == "!" and seeds_waiting() == 0
+is_done = is_done and redis.call("EXISTS", standings) == 1 and not cjson.decode(plan).persists
 local is_ended = is_there and is_new_life and (st.ended == 1 or is_done) and is_empty and not is_flushed
 if is_ended then
   is_first = true
