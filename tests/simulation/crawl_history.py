@@ -22,6 +22,7 @@ from toolkit.store.wire_jobs import write_job
 FAULTS_END_S = 60.0
 SLOTS = 4
 DEADLY = 5
+SEED = 128
 """So many deaths make an entry a deadly one."""
 LEASE_S = 30.0
 
@@ -146,7 +147,7 @@ class CrawlHistory(History):
             if strange := [path for _, path in life.pages if path not in self.sites[life.category].links]:
                 self.broken.append(f"{life.name} of {life.category} worked on pages of others: {strange[:3]}")
         pending, in_flight, dead = self._counts()
-        if is_settled and (pending or in_flight) and not in_vain:
+        if is_settled and (pending > len(self._given_back()) or in_flight) and not in_vain:
             self.broken.append(f"the crawl ended with {pending} pending and {in_flight} in flight")
         if dead:
             deaths = sum(life.end == "SIGKILL" for life in self.lives)
@@ -168,11 +169,13 @@ class CrawlHistory(History):
         }
 
     def _began_anew(self) -> bool:
-        """Tell whether a worker came when the crawl was over, which is a new crawl where no run says otherwise."""
-        if "FRONTIER_RUN" in self.settings:
-            return False
+        """Tell whether a worker came when the crawl was over: a new crawl, unless its run was over, and no seed came."""
         return any(
-            ended.end == "finished" and ended.ended_at and life.pages and life.pages[0][0] > ended.ended_at
+            ended.end == "finished"
+            and ended.ended_at
+            and life.pages
+            and life.pages[0][0] > ended.ended_at
+            and ("FRONTIER_RUN" not in self.settings or self._late_seeds(life.category))
             for ended in self.lives
             for life in self.lives
             if life.category == ended.category
@@ -242,11 +245,25 @@ class CrawlHistory(History):
     def _args_of(self, category: str) -> dict[str, str]:
         return {"category": category} if len(self.sites) > 1 else {}
 
+    def _late_seeds(self, category: str) -> set[str]:
+        """Return the seeds that came when the crawl was over for one of its workers."""
+        over = [life.ended_at for life in self.lives if life.category == category and life.end == "finished"]
+        over_at = min(filter(None, over), default=self.world.now)
+        return {seed for seed in self.sites[category].seeds if self.pushed.get(seed, 0.0) > over_at}
+
     def _unread(self) -> set[str]:
         urls: list[Any] = []
         for key in self.real.text.scan_iter("*:start_urls"):
             urls += self.real.text.lrange(key, 0, -1)
-        return {url.removeprefix(HOST) for url in urls}
+        return {url.removeprefix(HOST) for url in urls} | self._given_back()
+
+    def _given_back(self) -> set[str]:
+        """Return late seeds that a worker was given while it ended, and that wait for the next one."""
+        members: Any = [
+            each for key in self.real.bytes.scan_iter("*:requests") for each in self.real.bytes.zrange(key, 0, -1)
+        ]
+        late = {seed for category in self.sites for seed in self._late_seeds(category)}
+        return late & {each[9:].decode(errors="replace").removeprefix(HOST) for each in members if each[8] >= SEED}
 
     def _items(self) -> Counter[str]:
         items: Counter[str] = Counter()

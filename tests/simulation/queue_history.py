@@ -77,6 +77,7 @@ class QueueHistory(History):
         self.orders: dict[str, Ordered] = {}
         self.nodes: dict[str, Node] = {}
         self._desk: Any = None
+        self._stopped: set[int] = set()
 
     def begin(self) -> None:
         """Bring up nodes, and an operator who orders jobs and cancels some."""
@@ -257,7 +258,9 @@ class QueueHistory(History):
             ]
             if twins:
                 self.broken.append(f"two processes of {job_id} at a time on {life.node}")
-        elif what == "signalled":
+        elif what == "signalled" and id(life) not in self._stopped:
+            # What follows the first signal follows from it, whatever a Redis that came back older says by then.
+            self._stopped.add(id(life))
             owner = self.real.text.hget(KEYS.owners, job_id)
             if life.stopped_for == "stale" and owner == token:
                 self.broken.append(f"the right process of {job_id} was stopped on {life.node}")
