@@ -259,9 +259,8 @@ class CrawlHistory(History):
 
     def _given_back(self) -> set[str]:
         """Return late seeds that a worker was given while it ended, and that wait for the next one."""
-        members: Any = [
-            each for key in self.real.bytes.scan_iter("*:requests") for each in self.real.bytes.zrange(key, 0, -1)
-        ]
+        redis: Any = self.real.bytes
+        members = [each for key in redis.scan_iter("*:requests") for each in redis.zrange(key, 0, -1)]
         late = {seed for category in self.sites for seed in self._late_seeds(category)}
         return late & {each[9:].decode(errors="replace").removeprefix(HOST) for each in members if each[8] >= SEED}
 
