@@ -169,7 +169,7 @@ class CrawlHistory(History):
         }
 
     def _began_anew(self) -> bool:
-        """Tell whether a worker came when the crawl was over: a new crawl, unless its run was over, and no seed came."""
+        """Tell whether a worker came when the crawl was over: a new one, unless its run was over and no seed came."""
         return any(
             ended.end == "finished"
             and ended.ended_at
