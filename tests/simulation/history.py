@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -36,6 +36,8 @@ class History(ABC):
     """Plays one history; `broken` are the promises that did not hold in it."""
 
     FAULTS: ClassVar[Mapping[str, int]]
+    kinds: Collection[str] = ()
+    """The kinds of faults that may happen; all of them, unless some are named."""
     """The kinds of faults, and how often each comes beside the others."""
 
     def __init__(
@@ -124,7 +126,8 @@ class History(ABC):
     def _planned(self) -> Iterator[tuple[float, Callable[[], None]]]:
         """Return few faults of few kinds, most often: what each of them does alone is seen best."""
         chance = self.chance
-        some = chance.sample(list(self.FAULTS), chance.choice((1, 1, 2, 3, len(self.FAULTS))))
+        kinds = [kind for kind in self.FAULTS if not self.kinds or kind in self.kinds]
+        some = chance.sample(kinds, min(len(kinds), chance.choice((1, 1, 2, 3, len(self.FAULTS)))))
         weights = [self.FAULTS[kind] for kind in some]
         latest = chance.choice((0.1, 0.75, 0.75))
         for _ in range(chance.choice((1, 2, 3, 5, 8))):

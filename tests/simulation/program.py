@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -66,12 +67,15 @@ class Mistakes(logging.Handler):
         return sorted(set(heard))
 
 
-def play(seed: int, real: Real, folder: Path, mistakes: Mistakes, *, say: Any = None) -> dict[str, Any]:
+def play(
+    seed: int, real: Real, folder: Path, mistakes: Mistakes, *, kinds: Sequence[str] = (), say: Any = None
+) -> dict[str, Any]:
     """Play one history."""
     place = folder / str(seed)
     place.mkdir(parents=True)
     os.chdir(folder)  # Scrapyd reads a scrapyd.conf that lies where it is started.
     history = (CrawlHistory if seed % 2 else QueueHistory)(seed, real, place, say=say)
+    history.kinds = kinds
     broken = [*history.play(), *mistakes.take()]
     shutil.rmtree(place, ignore_errors=True)
     return {"seed": seed, "steps": history.world.steps, "faults": dict(history.faults), "broken": broken}
@@ -85,21 +89,25 @@ def quiet() -> Mistakes:
     return Mistakes()
 
 
-def play_some(seeds: list[int]) -> list[dict[str, Any]]:
+def play_some(seeds: list[int], *, kinds: Sequence[str]) -> list[dict[str, Any]]:
     """Play some histories on a server of their own."""
     mistakes = quiet()
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         folder = Path(name)
         with RedisServer(folder / "redis") as server:
             real = Real(server.url)
-            return [play(seed, real, folder, mistakes) for seed in seeds]
+            return [play(seed, real, folder, mistakes, kinds=kinds) for seed in seeds]
 
 
-def play_all(seeds: Sequence[int], *, workers: int, stops_at_broken: bool = False) -> Iterator[dict[str, Any]]:
+def play_all(
+    seeds: Sequence[int], *, workers: int, kinds: Sequence[str], stops_at_broken: bool = False
+) -> Iterator[dict[str, Any]]:
     """Play histories in processes of their own, each some of them at a time."""
     size = 5 if stops_at_broken else 25
     with get_context("spawn").Pool(workers) as pool:
-        for some in pool.imap_unordered(play_some, [list(seeds[at : at + size]) for at in range(0, len(seeds), size)]):
+        for some in pool.imap_unordered(
+            partial(play_some, kinds=kinds), [list(seeds[at : at + size]) for at in range(0, len(seeds), size)]
+        ):
             yield from some
             if stops_at_broken and any(each["broken"] for each in some):
                 return
@@ -113,7 +121,7 @@ def play_without(mend: Mend, seeds: Sequence[int], *, workers: int) -> tuple[int
         # The processes that play look for the package where this one would.
         sys.path.insert(0, root)
         try:
-            for each in play_all(seeds, workers=workers, stops_at_broken=True):
+            for each in play_all(seeds, workers=workers, kinds=mend.kinds, stops_at_broken=True):
                 count += 1
                 if each["broken"]:
                     return count, each
@@ -142,6 +150,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--kinds", nargs="*", default=(), metavar="FAULT", help="let only these faults happen")
     parser.add_argument("--trace", action="store_true", help="print what happens, step by step")
     parser.add_argument(
         "--unmended",
@@ -160,9 +169,9 @@ def main() -> int:
         mistakes = quiet()
         mistakes.speak()
         with tempfile.TemporaryDirectory(dir="/dev/shm") as name, RedisServer(Path(name) / "redis") as server:
-            results = [play(seed, Real(server.url), Path(name), mistakes, say=say) for seed in seeds]
+            results = [play(seed, Real(server.url), Path(name), mistakes, kinds=args.kinds, say=say) for seed in seeds]
     else:
-        for each in play_all(seeds, workers=args.workers):
+        for each in play_all(seeds, workers=args.workers, kinds=args.kinds):
             results.append(each)
             for what in each["broken"]:
                 say(f"seed {each['seed']}: {what}")

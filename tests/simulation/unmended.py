@@ -18,11 +18,12 @@ COMMIT, RULES, QUEUE = "store/lua/crawl_commit.lua", "store/lua/crawl_rules.lua"
 
 @dataclass(frozen=True)
 class Mend:
-    """What was promised, and how that is taken back: file, text, what stands there instead."""
+    """What was promised; how it is taken back: file, text, what stands there instead; and by which faults it shows."""
 
     promise: str
     changes: tuple[tuple[str, str, str], ...]
     is_of_crawls: bool = False
+    kinds: tuple[str, ...] = ()
 
     def take_back(self, root: Path) -> None:
         """Write a copy of the package without this mend below `root`."""
@@ -51,6 +52,7 @@ MENDS = {
                 "if run.claim.job_id in {e.claim.job_id for e in self.processes.values() if e.claim.token in stale}:",
             ),
         ),
+        kinds=("cut", "cut near a lease"),
     ),
     "forgotten-claims": Mend(
         "What a node holds and Redis has forgotten is taken up again under the same token",
@@ -62,10 +64,12 @@ MENDS = {
             ("store/lua/claim.lua", 'ZSCORE", beats, node) or 0) < back_ms', 'ZSCORE", beats, node) or 0) < 0'),
             ("store/lua/claim.lua", "if now_ms < back_ms + back_lease_ms / 2 then", "if false then"),
         ),
+        kinds=("Redis older", "Redis away and older"),
     ),
     "all-tell-first": Mend(
         "No job is begun before every node that lives has told what Redis may have forgotten",
         (("store/lua/claim.lua", "if now_ms < back_ms + back_lease_ms / 2 then", "if false then"),),
+        kinds=("Redis older",),
     ),
     "last-attempts-wait": Mend(
         "A job that may be begun only once more waits for a lease after Redis has come back",
@@ -77,6 +81,7 @@ MENDS = {
             ),
             ("store/lua/claim.lua", "if now_ms < back_ms + back_lease_ms / 2 then", "if false then"),
         ),
+        kinds=("Redis older", "cut"),
     ),
     "ends-told-again": Mend(
         "The end of a job that Redis has forgotten is told again",
@@ -88,6 +93,7 @@ MENDS = {
             ("store/lua/beat.lua", '  if ARGV[at + 3] ~= "" and not', "    if false and not"),
             ("store/lua/finish.lua", 'if ARGV[9] == "1" then', "if false then"),
         ),
+        kinds=("Redis older", "Redis away and older"),
     ),
     "unknown-jobs": Mend(
         "A job that Redis has forgotten altogether is brought back by the node that runs it",
