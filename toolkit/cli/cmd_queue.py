@@ -8,7 +8,7 @@ import typer
 
 from toolkit.cli import completion
 from toolkit.cli.command import OnOption, command
-from toolkit.cli.queued import fresh, plug_in_names, put_back, queued_jobs
+from toolkit.cli.queued import fresh, plug_in_names, queued_jobs
 from toolkit.cli.session import Session
 from toolkit.config.nearest import did_you_mean
 
@@ -138,8 +138,10 @@ def tune(
 
 def retry(session: Session, job: JobsArgument) -> None:
     """Put jobs that failed, were lost or were cancelled back into the queue, with all their attempts."""
+    from toolkit.cluster.queued import put_back
+
     jobs = _audited(session, queued_jobs(session, job))
-    done = put_back(session, _ids(jobs))
+    done = put_back(session.shared, _ids(jobs))
     _tell(session, jobs, done, "put back", "only a failed, lost or cancelled job can be retried")
 
 

@@ -11,14 +11,7 @@ if TYPE_CHECKING:
     from toolkit.cli.session import Session
     from toolkit.model.errors import CrawlctlError
     from toolkit.model.jobs import Job
-    from toolkit.model.names import JobId, NodeName
-
-
-def put_back(session: Session, ids: Sequence[JobId]) -> frozenset[JobId]:
-    """Put jobs that did not finish well back into the queue; return those that are pending now."""
-    from toolkit.cluster.queued import put_back as put
-
-    return put(session.shared, ids)
+    from toolkit.model.names import NodeName
 
 
 def queued_jobs(session: Session, prefixes: Sequence[str]) -> list[Job]:

@@ -49,10 +49,9 @@ local function is_type(key, wanted)
   local found = redis.call("TYPE", key).ok
   return found == "none" or found == wanted
 end
-local items_type = st.items_kind == "list" and "list" or "stream"
 local spoilt = not is_type(queue, "zset") and queue
   or st.seen == "set" and not is_type(seen, "set") and seen
-  or st.items_kind ~= "none" and not is_type(items, items_type) and items
+  or st.items_kind ~= "none" and not is_type(items, items_type()) and items
 if spoilt then
   return { "spoilt", spoilt }
 end

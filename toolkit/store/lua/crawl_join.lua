@@ -30,7 +30,7 @@ if known_plan then
   end
   if mine.is_named then
     plan = with_owner_of(other, mine, is_begun)
-  elseif not mine.is_named then
+  else
     if not is_same_project(other, mine) then
       return { "refused", "project", other.project, mine.project }
     end
@@ -69,11 +69,9 @@ if before and (not is_there or tonumber(st.seen_epoch) > tonumber(before.token))
   -- The crawl that this worker was part of has ended without it; what there is now is another run.
   return { "over" }
 end
-if is_there then
-  if heard() then
-    -- Also where it is refused: the lease of who is dead is over in time, whoever asks.
-    save_state()
-  end
+if is_there and heard() then
+  -- Also where it is refused: the lease of who is dead is over in time, whoever asks.
+  save_state()
 end
 local is_first = #redis.call("ZRANGEBYSCORE", workers, "(" .. now_ms, "+inf", "LIMIT", 0, 1) == 0
 local is_flushed = wants_flush and is_first
@@ -94,15 +92,19 @@ for name, key in pairs({ seeds = seeds, items = items }) do
     return { "refused", name, found, mine }
   end
 end
+local function is_of_another_kind(name)
+  return st[name] ~= wanted[name] and st[name] ~= "none" and wanted[name] ~= "none"
+end
+
 local function differs()
   return st.order ~= wanted.order
     or st.seen ~= wanted.seen
     or st.fingerprints ~= wanted.fingerprints
-    or (st.seeds ~= wanted.seeds and st.seeds ~= "none" and wanted.seeds ~= "none")
-    or (st.items_kind ~= wanted.items_kind and st.items_kind ~= "none" and wanted.items_kind ~= "none")
+    or is_of_another_kind("seeds")
+    or is_of_another_kind("items_kind")
 end
 
--- What would begin anew, or may be refused because of others, waits until those that may be alive have had the time to say so.
+-- What would begin anew, or be refused because of others, waits until those that may be alive had the time to say so.
 if is_there and is_new_life and not is_first and (wants_flush or differs() or is_empty and seeds_waiting() == 0) then
   local wait_ms = doubtful_ms()
   if wait_ms > 0 then
@@ -115,7 +117,7 @@ end
 -- Workers that live keep their kinds of keys; one without items may come to any.
 if is_there and not is_flushed and not is_first then
   for name, kind in pairs({ seeds = "seeds", items = "items_kind" }) do
-    if st[kind] ~= wanted[kind] and st[kind] ~= "none" and wanted[kind] ~= "none" then
+    if is_of_another_kind(kind) then
       return { "refused", name, st[kind], wanted[kind] }
     end
   end
@@ -163,9 +165,7 @@ if is_flushed then
   for _, held in ipairs(redis.call("HKEYS", standings)) do
     redis.call("UNLINK", hands .. held)
   end
-  for _, entry in ipairs(redis.call("HKEYS", staging)) do
-    drop_staged(entry)
-  end
+  drop_staging()
   redis.call("UNLINK", queue, seen, state, own_runs, suspects, dead, blocked, starts, due, budgets, rate)
   is_there, is_empty = load_state(), true
 end

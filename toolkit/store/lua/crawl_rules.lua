@@ -201,14 +201,23 @@ local function drop_staged(entry)
   end
 end
 
-local function drop_all_staged()
+-- Drop what went ahead of pages that were not acknowledged.
+local function drop_staging()
   for _, entry in ipairs(redis.call("HKEYS", staging)) do
-    redis.call("UNLINK", staged .. id_of(entry))
+    drop_staged(entry)
   end
+end
+
+local function drop_all_staged()
+  drop_staging()
   for _, each in ipairs(redis.call("LRANGE", outgoing, 0, -1)) do
     redis.call("UNLINK", staged .. string.match(each, "^%d+"))
   end
-  redis.call("UNLINK", staging, outgoing)
+  redis.call("UNLINK", outgoing)
+end
+
+local function items_type()
+  return st.items_kind == "list" and "list" or "stream"
 end
 
 local function deliver(key, body)
@@ -223,8 +232,11 @@ end
 local DELIVERED_AT_ONCE, BYTES_AT_ONCE = 1000, 4 * 2 ^ 20
 local function deliver_staged()
   local done, bytes = 0, 0
-  local found = redis.call("TYPE", items).ok
-  if found ~= "none" and found ~= (st.items_kind == "list" and "list" or "stream") then
+  if st.outgoing == 0 then
+    return 0
+  end
+  local there = redis.call("TYPE", items).ok
+  if there ~= "none" and there ~= items_type() then
     return 0
   end
   while st.outgoing > 0 and done < DELIVERED_AT_ONCE and bytes < BYTES_AT_ONCE do
@@ -351,12 +363,11 @@ end
 -- For how long it may still turn out that a worker lives that was not heard since all were given a full term.
 local function doubtful_ms()
   local longest_ms = 0
-  for at, each in ipairs(redis.call("ZRANGEBYSCORE", workers, "(" .. now_ms, "+inf", "WITHSCORES")) do
-    if at % 2 == 1 then
-      local standing = standing_of(each)
-      if standing and tonumber(standing.at_ms) < st.terms_ms then
-        longest_ms = math.max(longest_ms, tonumber(redis.call("ZSCORE", workers, each)) - now_ms)
-      end
+  local found = redis.call("ZRANGEBYSCORE", workers, "(" .. now_ms, "+inf", "WITHSCORES")
+  for at = 1, #found, 2 do
+    local standing = standing_of(found[at])
+    if standing and tonumber(standing.at_ms) < st.terms_ms then
+      longest_ms = math.max(longest_ms, tonumber(found[at + 1]) - now_ms)
     end
   end
   return longest_ms
