@@ -24,6 +24,15 @@ def go_ahead(worker: Worker, leased: Leased, *, parts: int, first: int = 0) -> i
     return parts * PART
 
 
+def acknowledge_many(worker: Worker) -> int:
+    """Do a page with more items than are delivered at once; return how many."""
+    worker.push("dump")
+    page = worker.take_one()
+    ahead = go_ahead(worker, page, parts=6)
+    worker.commit(done=[Done(page.entry, ahead=ahead)])
+    return ahead
+
+
 def work_until_over(worker: Worker) -> int:
     """Commit until the crawl is over; return how often."""
     for turn in range(1000):
@@ -142,11 +151,7 @@ def test_a_crawl_that_is_cleared_leaves_none_behind(crawl: CrawlDesk, *, keep_it
 
 
 def test_what_is_acknowledged_is_delivered_though_the_crawl_is_begun_anew(crawl: CrawlDesk) -> None:
-    worker = crawl.worker("w1")
-    worker.push("dump")
-    page = worker.take_one()
-    ahead = go_ahead(worker, page, parts=6)
-    worker.commit(done=[Done(page.entry, ahead=ahead)])
+    ahead = acknowledge_many(worker := crawl.worker("w1"))
     worker.leave()
     crawl.stranger("w2").join(flush=True)
     crawl.crawls.deliver(crawl.plan.crawl)
@@ -154,11 +159,7 @@ def test_what_is_acknowledged_is_delivered_though_the_crawl_is_begun_anew(crawl:
 
 
 def test_a_worker_without_items_delivers_what_others_have_acknowledged(crawl: CrawlDesk) -> None:
-    worker = crawl.worker("w1")
-    worker.push("dump")
-    page = worker.take_one()
-    ahead = go_ahead(worker, page, parts=6)
-    worker.commit(done=[Done(page.entry, ahead=ahead)])
+    ahead = acknowledge_many(worker := crawl.worker("w1"))
     worker.leave()
     other = crawl.stranger("w2", plan=a_plan(items=ItemsKind.NONE))
     other.join()
@@ -167,11 +168,7 @@ def test_a_worker_without_items_delivers_what_others_have_acknowledged(crawl: Cr
 
 
 def test_nothing_that_waits_is_lost_where_the_items_key_is_of_another_type(crawl: CrawlDesk) -> None:
-    worker = crawl.worker("w1")
-    worker.push("dump")
-    page = worker.take_one()
-    ahead = go_ahead(worker, page, parts=6)
-    worker.commit(done=[Done(page.entry, ahead=ahead)])
+    ahead = acknowledge_many(crawl.worker("w1"))
     there = len(delivered(crawl))
     crawl.redis.rename("books:items", "aside")
     crawl.redis.set("books:items", "foreign")

@@ -22,6 +22,11 @@ def told(desk: QueueDesk, report: NodeReport, *ended: Claimed) -> BeatAnswer:
     return desk.nodes.beat(report, [], ended=[(claim.job.id, claim.token) for claim in ended])
 
 
+def stop_waiting_for_others(desk: QueueDesk) -> None:
+    """Let half a lease have passed since Redis came back: those who have not spoken are not waited for any more."""
+    desk.redis.hincrby(desk.keys.clock, "back_ms", -round(LEASE_S * 1000 / 2) - 1)
+
+
 def test_a_claim_that_redis_has_forgotten_is_taken_up_under_the_same_token(desk: QueueDesk) -> None:
     desk.add("a1", attempts=1)
     report = desk.register(a_report("node-1"))
@@ -128,7 +133,7 @@ def test_a_node_that_stays_silent_is_not_waited_for_long(desk: QueueDesk) -> Non
     desk.come_back(desk.dump())
     desk.beat(report)
     assert isinstance(desk.look(report), NothingToClaim)
-    desk.redis.hincrby(desk.keys.clock, "back_ms", -round(LEASE_S * 1000 / 2) - 1)
+    stop_waiting_for_others(desk)
     desk.beat(report)
     assert desk.claim(report).job.id == "a1"
 
@@ -177,7 +182,7 @@ def test_who_took_a_forgotten_job_first_keeps_it(desk: QueueDesk) -> None:
     desk.come_back(before)
     desk.beat(other)
     # It has waited for the one, in vain.
-    desk.redis.hincrby(desk.keys.clock, "back_ms", -round(LEASE_S * 1000 / 2) - 1)
+    stop_waiting_for_others(desk)
     claim = desk.run(other)
 
     assert desk.beat(one, forgotten).stale == (forgotten.token,)
@@ -348,7 +353,7 @@ def test_who_took_a_forgotten_job_later_keeps_it_however_often_it_was_claimed_be
     forgotten = desk.run(two)
     desk.come_back(before)
     desk.beat(three)
-    desk.redis.hincrby(desk.keys.clock, "back_ms", -round(LEASE_S * 1000 / 2) - 1)
+    stop_waiting_for_others(desk)
     later = desk.run(three)
 
     assert desk.beat(two, forgotten).stale == (forgotten.token,)
@@ -385,7 +390,7 @@ def test_a_later_claim_is_known_as_such_also_where_the_clock_is_behind(desk: Que
     forgotten = desk.run(two)
     desk.come_back(before)
     desk.beat(three)
-    desk.redis.hincrby(desk.keys.clock, "back_ms", -round(LEASE_S * 1000 / 2) - 1)
+    stop_waiting_for_others(desk)
     later = desk.run(three)
 
     assert desk.beat(two, forgotten).stale == (forgotten.token,)

@@ -487,3 +487,15 @@ def test_a_crawl_is_over_for_a_worker_when_a_replica_has_all_that_it_did(family:
         wait_until(kept, deadline_s=FAILOVER_S, what="a replica to acknowledge again")
         worker.leave()
         assert not worker.frontier.is_kept(worker.name, token, ttl_s=LONG_S)
+
+
+def test_a_worker_asks_the_server_that_has_its_commits(family: Family, tmp_path: Path) -> None:
+    with ExitStack() as closing, client(family.primary) as asking:
+        worker = CrawlDesk(family.primary.url, tmp_path / "crawl", closing).worker()
+        worker.push("a")
+        # While a server is being replaced, a connection that is made anew leads to another one.
+        door: Any = worker.frontier
+        door._door._client.connection_pool.disconnect()
+        before = {each["id"] for each in asking.client_list()}
+        assert worker.frontier.is_kept(worker.name, worker.token, ttl_s=LONG_S)
+        assert {each["id"] for each in asking.client_list()} == before

@@ -49,8 +49,8 @@ class Membership:
     `tokens` their claims' and those of jobs whose end is not told yet or was told lately; `beat` gives a sign of life
     now. `unready` says why no job may be taken now; `is_registered` tells whether a heartbeat
     of this session was ever answered, `returned_ms` when Redis came back by the last answer, `waits_for` what it waits
-    for; `redials` says that the node changes its address
-    now, `is_stopping` that Scrapyd waits for its spiders before it stops. Launcher, heartbeat and redials keep them.
+    for; `redials` says that the node changes its address now, `is_stopping` that Scrapyd waits for its spiders before
+    it stops. Launcher, heartbeat and redials keep them.
     """
 
     def __init__(self, settings: NodeSettings, machine: Machine | None = None) -> None:

@@ -116,22 +116,7 @@ class RedisDoor:
         replica, or our user may not WAIT. A server that loses its replicas may be one that is being replaced, so all
         answers are `False` until one acknowledges again, for 15 s at most.
         """
-        code = self._script(self._client, self._scripts, script)
-        seen = self._replicas
-        if seen is None or seen.connections != self._connections:
-            # A new connection may lead to another server.
-            seen = self._see_replicas(self._carry(lambda: _in_a_row(self._client, [_REPLICATION]))[0])
-        then: list[Sequence[Argument]] = []
-        if seen.are_there:
-            wait_s = min(ACKNOWLEDGED_WITHIN_S, self.address.answer_timeout_s / 2)
-            # WAIT takes 0 for no limit.
-            then = [("WAIT", 1, max(1, round(wait_s * 1000))), _REPLICATION]
-        elif time.monotonic() - seen.seen_at > LOOK_FOR_REPLICAS_EVERY_S:
-            then = [_REPLICATION]
-        answer, *told = self._carry(lambda: _run_before(self._client, code, keys, args, then), is_write=True)
-        if told:
-            self._see_replicas(told.pop())
-        return answer, self._is_kept(*told)
+        return self._run_kept(self._client, self._scripts, script, keys, args)
 
     def ask_for_bytes(self, *command: Argument) -> bytes | None:
         """Send one command whose answer is no text, and return that answer as it is."""
@@ -141,6 +126,10 @@ class RedisDoor:
     def run_for_bytes(self, script: str, *, keys: Sequence[str], args: Sequence[Argument]) -> Any:
         """Run a script as `run` does, and return its answer with texts as bytes."""
         return self._run(self._binary, self._binary_scripts, script, keys, args)
+
+    def run_kept_for_bytes(self, script: str, *, keys: Sequence[str], args: Sequence[Argument]) -> tuple[Any, bool]:
+        """Run a script as `run_kept` does, on the connection of `run_for_bytes`: so after what that wrote there."""
+        return self._run_kept(self._binary, self._binary_scripts, script, keys, args)
 
     def ask_together_for_bytes(self, *commands: Sequence[Argument]) -> list[Any]:
         """Send several commands as `ask_together` does, and return their answers with texts as bytes."""
@@ -244,6 +233,26 @@ class RedisDoor:
     ) -> Any:
         code = self._script(client, known, script)
         return self._carry(lambda: code(keys=keys, args=args), is_write=True)
+
+    def _run_kept(
+        self, client: redis.Redis, known: dict[str, Any], script: str, keys: Sequence[str], args: Sequence[Argument]
+    ) -> tuple[Any, bool]:
+        code = self._script(client, known, script)
+        seen = self._replicas
+        if seen is None or seen.connections != self._connections:
+            # A new connection may lead to another server.
+            seen = self._see_replicas(self._carry(lambda: _in_a_row(client, [_REPLICATION]))[0])
+        then: list[Sequence[Argument]] = []
+        if seen.are_there:
+            wait_s = min(ACKNOWLEDGED_WITHIN_S, self.address.answer_timeout_s / 2)
+            # WAIT takes 0 for no limit.
+            then = [("WAIT", 1, max(1, round(wait_s * 1000))), _REPLICATION]
+        elif time.monotonic() - seen.seen_at > LOOK_FOR_REPLICAS_EVERY_S:
+            then = [_REPLICATION]
+        answer, *told = self._carry(lambda: _run_before(client, code, keys, args, then), is_write=True)
+        if told:
+            self._see_replicas(told.pop())
+        return answer, self._is_kept(*told)
 
     def _script(self, client: redis.Redis, known: dict[str, Any], script: str) -> Any:
         if script not in known:

@@ -57,9 +57,9 @@ class Frontier(Protocol):
 
         Pushes: what was seen is dropped, the rest is pending. Endings: each entry leaves the worker's hands; the items
         of an acknowledged one are delivered if it was still in them, else not. The lease is renewed. What workers held
-        whose lease has lapsed goes back to its place, with one more death unless a node minds the worker, which says
-        so itself (`Crawls.release`); from the second on it is a suspect, which
-        runs alone, and at `max_deliveries` it goes to the dead list. Leased is at most a fair share of what is pending,
+        whose lease has lapsed goes back to its place, with one more death; of one that a node minds the node says so
+        (`Crawls.release`), and its silence counts only while others are heard. From the second on it is a suspect, runs
+        alone, and at `max_deliveries` it goes to the dead list. Leased is at most a fair share of what is pending,
         nothing while the crawl is paused, and of a domain only what its budget over all workers allows.
         """
 

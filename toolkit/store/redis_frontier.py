@@ -119,8 +119,11 @@ class RedisFrontier:
 
     def is_kept(self, worker: WorkerName, token: int, *, ttl_s: float) -> bool:
         """See `Frontier.is_kept`."""
-        # A replica receives all writes in their order, so one that has this has those before it.
-        is_there, is_kept = self._door.run_kept("crawl_renew", keys=self._keys.all, args=[worker, token, _ms(ttl_s)])
+        # A replica receives all writes in their order, so one that has this has the commits before it. It goes over the
+        # connection that carried those: another one may lead to another server.
+        is_there, is_kept = self._door.run_kept_for_bytes(
+            "crawl_renew", keys=self._keys.all, args=[worker, token, _ms(ttl_s)]
+        )
         return bool(is_there) and is_kept
 
     def held(self, worker: WorkerName, token: int) -> Sequence[EntryId]:
